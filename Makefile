@@ -1,0 +1,69 @@
+# The commands of every day. Each sets up what it needs first; ./setup says what it installs.
+PRESET ?= release
+BUILD := build/$(PRESET)
+PACELINE := build/release/bin/paceline
+RECIPE ?= recipes/fashion_mnist.toml
+PREFIX ?= /usr/local
+JOBS ?= $(shell nproc)
+
+.PHONY: help train test build bench soak format lint install clean
+
+help:
+	@echo "make train    train $(RECIPE) (another: make train RECIPE=recipes/NAME.toml); results in runs/"
+	@echo "make test     build and run every test: under address, undefined-behaviour and thread sanitizers, then optimised"
+	@echo "make build    build everything in build/PRESET (make build PRESET=release|dev|asan|tsan|cuda)"
+	@echo "make bench    measure a training step beside PyTorch's in one run"
+	@echo "make soak     the long versions of the randomised tests"
+	@echo "make format   lay out the sources (clang-format)"
+	@echo "make lint     check the sources (clang-format, clang-tidy)"
+	@echo "make install  install program, library and headers in PREFIX ($(PREFIX))"
+	@echo "make clean    remove build/ (not .venv, not runs/)"
+
+train:
+	@./setup
+	@test -f build/release/build.ninja || cmake --preset release
+	@cmake --build --preset release --target paceline -- --quiet
+	@$(PACELINE) train $(RECIPE)
+
+build:
+	@./setup $(if $(filter cuda,$(PRESET)),--cuda)
+	@cmake --preset $(PRESET)
+	@cmake --build --preset $(PRESET)
+
+# What lies above the libtorch line builds in seconds, so it is tested under sanitizers each time.
+test:
+	@./setup --tests
+	@for preset in asan tsan release; do \
+	  cmake --preset $$preset && cmake --build --preset $$preset && ctest --preset $$preset -j $(JOBS) || exit 1; \
+	done
+
+bench:
+	@./setup --peers
+	@cmake --preset release && cmake --build --preset release --target step_bench
+	@.venv/bin/python bench/step.py
+
+soak:
+	@./setup --tests
+	@cmake --preset release && cmake --build --preset release
+	@PACELINE_SOAK=1 ctest --preset release -L soak --timeout 7200
+
+SOURCES = $(shell git ls-files '*.cc' '*.h' '*.cu')
+
+format:
+	@./setup --lint
+	@clang-format -i $(SOURCES)
+
+lint:
+	@./setup --lint
+	@clang-format --dry-run --Werror $(SOURCES)
+	@cmake --preset release >/dev/null
+	@clang-tidy -p build/release --quiet $(filter paceline/core/%.cc paceline/metrics/%.cc paceline/schedule/%.cc paceline/kernels/%.cc \
+	  paceline/data/%.cc paceline/comm/%.cc,$(filter-out %_test.cc,$(SOURCES)))
+
+install:
+	@./setup
+	@cmake --preset release && cmake --build --preset release
+	@cmake --install build/release --prefix $(PREFIX)
+
+clean:
+	rm -rf build

@@ -1,0 +1,91 @@
+#include "paceline/cli/eval_command.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iostream>
+
+#include "paceline/comm/engine_local.h"
+#include "paceline/core/log.h"
+#include "paceline/models/state.h"
+#include "paceline/train/assemble.h"
+#include "paceline/train/checkpoint.h"
+#include "paceline/train/evaluator.h"
+#include "paceline/train/run_folder.h"
+
+namespace paceline {
+namespace {
+
+struct EvalArguments {
+  std::string run;
+  std::string data;
+  int64_t step = -1;
+  bool json = false;
+};
+
+CheckpointRef choose_checkpoint(const RunFolder& folder, int64_t step, int64_t keep) {
+  const CheckpointStore store(folder.checkpoints(), keep);
+  if (step < 0) {
+    const auto search = store.find_newest_intact();
+    for (const std::string& skipped : search.skipped) fmt::print(stderr, "warning: skipped a damaged checkpoint: {}\n", skipped);
+    if (!search.newest) throw DataError(fmt::format("{} holds no intact checkpoint", folder.checkpoints().string()));
+    return *search.newest;
+  }
+  std::vector<int64_t> steps;
+  for (const CheckpointRef& checkpoint : store.all()) {
+    if (checkpoint.step != step) {
+      steps.push_back(checkpoint.step);
+    } else if (const auto damage = damage_of(checkpoint)) {
+      throw DataError(fmt::format("{}: {}", checkpoint.folder.string(), *damage));
+    } else {
+      return checkpoint;
+    }
+  }
+  throw UsageError(fmt::format("{} has no checkpoint of step {} (there are: {})", folder.root.string(), step, fmt::join(steps, ", ")));
+}
+
+void evaluate(const EvalArguments& arguments) {
+  const RunFolder folder = {arguments.run};
+  if (!folder.holds_a_run()) throw UsageError(fmt::format("{} holds no run (no recipe.toml); give the folder that 'paceline train' left", arguments.run));
+  Recipe recipe = read_recipe(folder.recipe());
+  if (!arguments.data.empty()) recipe.data.root = arguments.data;
+  const CheckpointRef checkpoint = choose_checkpoint(folder, arguments.step, recipe.checkpoint.keep);
+
+  const Catalog catalog;
+  const DatasetPair data = open_data(recipe, catalog);
+  const std::shared_ptr<Model> model = build_model(recipe, catalog, *data.train);
+  load_weights(checkpoint, *model);
+  const auto group = make_local_group();
+  const Evaluation evaluation = Evaluator(data, recipe, *group, torch::kCPU)(*model);
+
+  if (arguments.json) {
+    const nlohmann::ordered_json json = {{"run", arguments.run},
+                                         {"checkpoint", checkpoint.folder.string()},
+                                         {"step", checkpoint.step},
+                                         {"model", recipe.model.name},
+                                         {"data", recipe.data.name},
+                                         {"samples", evaluation.samples},
+                                         {"test_loss", evaluation.loss},
+                                         {"test_accuracy", evaluation.top1},
+                                         {"test_top5", evaluation.top5},
+                                         {"weights_sha256", weights_sha256(*model)}};
+    fmt::print("{}\n", json.dump(2));
+    return;
+  }
+  fmt::print("{} at step {} on {} test samples of {}: accuracy {:.2f} %, top-5 {:.2f} %, loss {:.4f}\n", recipe.model.name, checkpoint.step,
+             evaluation.samples, recipe.data.name, 100 * evaluation.top1, 100 * evaluation.top5, evaluation.loss);
+}
+
+}  // namespace
+
+void add_eval_command(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("eval", "Measure the accuracy of a run's newest checkpoint on the test set");
+  const auto arguments = std::make_shared<EvalArguments>();
+  command->add_option("RUN_DIR", arguments->run, "The folder that 'paceline train' left")->required();
+  command->add_option("--data", arguments->data, "The folder of the data set, when it is not where the run had it")->type_name("DIR");
+  command->add_option("--step", arguments->step, "The checkpoint of this step instead of the newest")->type_name("N")->check(CLI::NonNegativeNumber);
+  command->add_flag("--json", arguments->json, "Print the result as JSON");
+  command->callback([arguments] { evaluate(*arguments); });
+}
+
+}  // namespace paceline

@@ -1,0 +1,31 @@
+// Ctrl-C as a request: the first one asks the run to stop after its step, the second ends the process at once.
+#pragma once
+
+#include <functional>
+#include <stop_token>
+#include <thread>
+
+namespace paceline {
+
+// Takes SIGINT, SIGTERM and SIGHUP while it lives. Make it before any other thread: they inherit that the signals are
+// blocked and wait here, on a thread of its own, where anything may be called.
+class Interrupt {
+ public:
+  explicit Interrupt(std::function<void()> on_first);
+  ~Interrupt();
+  Interrupt(const Interrupt&) = delete;
+  Interrupt& operator=(const Interrupt&) = delete;
+
+  std::stop_token token() const { return stop_.get_token(); }
+
+ private:
+  void watch();
+
+  std::function<void()> on_first_;
+  std::stop_source stop_;
+  int signals_;   // a signalfd
+  int finished_;  // an eventfd: the destructor was called
+  std::thread watcher_;
+};
+
+}  // namespace paceline

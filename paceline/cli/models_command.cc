@@ -1,0 +1,52 @@
+#include "paceline/cli/models_command.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "paceline/models/model.h"
+
+namespace paceline {
+namespace {
+
+struct ModelsArguments {
+  int64_t classes = 1000;
+  bool json = false;
+};
+
+void list_models(const ModelsArguments& arguments) {
+  const Registry<ModelInfo> models = builtin_models();
+  nlohmann::ordered_json rows = nlohmann::ordered_json::array();
+  for (const std::string& name : models.names()) {
+    const ModelInfo& info = models.at(name);
+    // Memory that is never touched costs nothing: even VGG-16 is only counted here.
+    const auto model = make_model(models, name, {.classes = arguments.classes, .image_size = std::max<int64_t>(info.smallest_input, 224)});
+    rows.push_back({{"name", name},
+                    {"parameters", parameter_count(*model)},
+                    {"classes", arguments.classes},
+                    {"smallest_input", info.smallest_input},
+                    {"summary", info.summary}});
+  }
+  if (arguments.json) {
+    fmt::print("{}\n", rows.dump(2));
+    return;
+  }
+  fmt::print("{:<14} {:>12}  {:>8}  {}\n", "model", "parameters", "smallest", "");
+  for (const auto& row : rows) {
+    fmt::print("{:<14} {:>12}  {:>5} px  {}\n", row["name"].get<std::string>(), row["parameters"].get<int64_t>(),
+               row["smallest_input"].get<int64_t>(), row["summary"].get<std::string>());
+  }
+  fmt::print("\nParameters at {} classes and 3 channels; 'smallest' is the smallest image that a model takes.\n", arguments.classes);
+}
+
+}  // namespace
+
+void add_models_command(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("models", "List the models that a recipe can name");
+  const auto arguments = std::make_shared<ModelsArguments>();
+  command->add_option("--classes", arguments->classes, "Count parameters for this many classes")->capture_default_str()->check(CLI::PositiveNumber);
+  command->add_flag("--json", arguments->json, "Print the list as JSON");
+  command->callback([arguments] { list_models(*arguments); });
+}
+
+}  // namespace paceline

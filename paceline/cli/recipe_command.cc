@@ -1,0 +1,137 @@
+#include "paceline/cli/recipe_command.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <iostream>
+#include <iterator>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "paceline/core/recipe_keys.h"
+
+namespace paceline {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// Columns of the table of keys: key, type, default, allowed, meaning. With the gaps between them, 116 characters.
+constexpr size_t kWidths[] = {17, 8, 15, 22, 44};
+constexpr size_t kColumns = std::size(kWidths);
+using Row = std::array<std::string, kColumns>;
+
+// Lines of at most `width` characters, broken at spaces; a longer word stands alone.
+std::vector<std::string> wrapped(const std::string& text, size_t width) {
+  std::vector<std::string> lines = {""};
+  std::istringstream words(text);
+  for (std::string word; words >> word;) {
+    if (!lines.back().empty() && lines.back().size() + 1 + word.size() > width) lines.emplace_back();
+    lines.back() += (lines.back().empty() ? "" : " ") + word;
+  }
+  return lines;
+}
+
+std::string table_row(const Row& cells) {
+  std::vector<std::vector<std::string>> columns;
+  size_t height = 0;
+  for (size_t i = 0; i < kColumns; ++i) {
+    columns.push_back(wrapped(cells[i], kWidths[i]));
+    height = std::max(height, columns.back().size());
+  }
+  std::string row;
+  for (size_t line = 0; line < height; ++line) {
+    std::string text;
+    for (size_t i = 0; i < kColumns; ++i) {
+      text += fmt::format("  {:<{}}", line < columns[i].size() ? columns[i][line] : "", kWidths[i]);
+    }
+    row += text.substr(0, text.find_last_not_of(' ') + 1) + "\n";
+  }
+  return row;
+}
+
+std::string keys_table() {
+  std::string table = table_row({"key", "type", "default", "allowed", "meaning [unit]"});
+  std::string section;
+  for (const RecipeKey& key : recipe_keys()) {
+    if (key.section != section) {
+      section = key.section;
+      table += fmt::format("\n[{}]  {}\n", section, find_section(section)->meaning);
+    }
+    const std::string unit = key.unit.empty() ? "" : fmt::format(" [{}]", key.unit);
+    const std::string condition = key.applies.empty() ? "" : fmt::format(" (only with {})", key.applies);
+    table += table_row({key.name, key.type, key.default_value, key.allowed, key.meaning + unit + condition});
+  }
+  return table;
+}
+
+std::string keys_json() {
+  Json keys = Json::array();
+  for (const RecipeKey& key : recipe_keys()) {
+    keys.push_back({{"section", key.section},
+                    {"name", key.name},
+                    {"type", key.type},
+                    {"default", key.default_value},
+                    {"allowed", key.allowed},
+                    {"unit", key.unit},
+                    {"meaning", key.meaning},
+                    {"only_with", key.applies}});
+  }
+  return keys.dump(2) + "\n";
+}
+
+std::string recipe_json(const Recipe& recipe) {
+  Json sections;
+  for (const DeclaredSection& section : declared_sections()) {
+    for (const DeclaredKey& key : section.keys) {
+      if (!key.applies.holds(recipe)) continue;  // as print_recipe
+      std::visit([&](const auto& value) { sections[section.name][key.name] = value; }, key.member.get(recipe));
+    }
+  }
+  return sections.dump(2) + "\n";
+}
+
+void add_keys_command(CLI::App& recipe) {
+  struct Options {
+    bool json = false, markdown = false;
+  };
+  const auto options = std::make_shared<Options>();
+  CLI::App* keys = recipe.add_subcommand("keys", "Print every key that a recipe may hold");
+  CLI::Option* json = keys->add_flag("--json", options->json, "As JSON, for programs");
+  keys->add_flag("--markdown", options->markdown, "As docs/recipe.md")->excludes(json);
+  keys->callback([options] {
+    std::cout << (options->json ? keys_json() : options->markdown ? recipe_keys_markdown() : keys_table());
+  });
+}
+
+void add_show_command(CLI::App& recipe) {
+  struct Options {
+    std::string file;
+    std::vector<std::string> overrides;
+    bool json = false;
+  };
+  const auto options = std::make_shared<Options>();
+  CLI::App* show = recipe.add_subcommand("show", "Print a recipe with every default and --set in place");
+  show->add_option("RECIPE", options->file, "A TOML file")->required();
+  show->add_option("--set", options->overrides, "section.key=value, before what the file says; may be repeated")
+      ->allow_extra_args(false);
+  show->add_flag("--json", options->json, "As JSON, for programs");
+  show->callback([options] {
+    const Recipe resolved = read_recipe(options->file, options->overrides);
+    std::cout << (options->json ? recipe_json(resolved) : print_recipe(resolved));
+  });
+}
+
+}  // namespace
+
+void add_recipe_command(CLI::App& app) {
+  CLI::App* recipe = app.add_subcommand("recipe", "Show what recipes may hold, and what one holds");
+  recipe->require_subcommand(1);
+  add_keys_command(*recipe);
+  add_show_command(*recipe);
+}
+
+}  // namespace paceline

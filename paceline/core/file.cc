@@ -1,0 +1,98 @@
+#include "paceline/core/file.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <utility>
+
+#include "paceline/core/error.h"
+
+namespace paceline {
+namespace {
+
+[[noreturn]] void fail(const char* verb, const std::filesystem::path& path, int code) {
+  const char* advice = code == ENOSPC || code == EDQUOT || code == EFBIG ? "; free some space or choose another folder with --out" : "";
+  throw FileError(fmt::format("cannot {} {}: {}{}", verb, path.string(), std::strerror(code), advice));
+}
+
+}  // namespace
+
+std::string read_file(const std::filesystem::path& path) {
+  std::ifstream stream(path, std::ios::binary);
+  if (!stream) fail("read", path, errno);
+  std::string contents;
+  std::array<char, 1 << 16> block;
+  while (stream.read(block.data(), block.size()) || stream.gcount() > 0) {
+    contents.append(block.data(), static_cast<size_t>(stream.gcount()));
+  }
+  if (stream.bad()) fail("read", path, errno);  // a folder opens, and cannot be read
+  return contents;
+}
+
+void replace_file(const std::filesystem::path& path, std::string_view contents) {
+  const std::filesystem::path beside = path.string() + ".writing";
+  DurableFile file(beside);
+  file.write(contents);
+  file.finish();
+  try {
+    rename_path(beside, path);
+  } catch (const FileError&) {
+    ::unlink(beside.c_str());
+    throw;
+  }
+}
+
+void make_directories(const std::filesystem::path& path) {
+  std::error_code failure;
+  std::filesystem::create_directories(path, failure);
+  if (failure) fail("create folder", path, failure.value());
+}
+
+void rename_path(const std::filesystem::path& from, const std::filesystem::path& to) {
+  if (::rename(from.c_str(), to.c_str()) != 0) fail("rename to", to, errno);
+  sync_directory(to.has_parent_path() ? to.parent_path() : ".");
+}
+
+void sync_directory(const std::filesystem::path& path) {
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor < 0) fail("open folder", path, errno);
+  const int result = ::fsync(descriptor);
+  const int code = errno;
+  ::close(descriptor);
+  if (result != 0) fail("flush folder", path, code);
+}
+
+DurableFile::DurableFile(std::filesystem::path path) : path_(std::move(path)) {
+  descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  if (descriptor_ < 0) fail("create", path_, errno);
+}
+
+DurableFile::~DurableFile() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+  if (!finished_) ::unlink(path_.c_str());
+}
+
+void DurableFile::write(const void* data, size_t bytes) {
+  const char* next = static_cast<const char*>(data);
+  while (bytes > 0) {
+    const ssize_t written = ::write(descriptor_, next, bytes);
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) fail("write", path_, errno);
+    next += written;
+    bytes -= static_cast<size_t>(written);
+  }
+}
+
+void DurableFile::finish() {
+  if (::fsync(descriptor_) != 0) fail("flush", path_, errno);
+  const int descriptor = std::exchange(descriptor_, -1);
+  if (::close(descriptor) != 0) fail("close", path_, errno);
+  finished_ = true;
+}
+
+}  // namespace paceline

@@ -1,0 +1,39 @@
+// Files that are whole or not there: written beside their name, flushed to the disk, then renamed.
+// Every failure is a FileError that names the file, the cause, and what to do about a full disk.
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+namespace paceline {
+
+std::string read_file(const std::filesystem::path& path);
+
+// Replaces `path` with `contents`, atomically: after a crash it holds either the old or the new.
+void replace_file(const std::filesystem::path& path, std::string_view contents);
+
+void make_directories(const std::filesystem::path& path);
+void rename_path(const std::filesystem::path& from, const std::filesystem::path& to);  // and flushes the parent folder
+void sync_directory(const std::filesystem::path& path);
+
+// A new file, written in pieces. It counts only after finish(), which flushes it to the disk; without, it is removed.
+class DurableFile {
+ public:
+  explicit DurableFile(std::filesystem::path path);
+  ~DurableFile();
+  DurableFile(const DurableFile&) = delete;
+  DurableFile& operator=(const DurableFile&) = delete;
+
+  void write(const void* data, size_t bytes);
+  void write(std::string_view text) { write(text.data(), text.size()); }
+  void finish();
+
+ private:
+  std::filesystem::path path_;
+  int descriptor_;
+  bool finished_ = false;
+};
+
+}  // namespace paceline

@@ -1,0 +1,161 @@
+#include "paceline/core/file.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <csignal>
+#include <fstream>
+
+#include "paceline/core/error.h"
+
+namespace paceline {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+class FileTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string name = testing::TempDir() + "paceline_file_XXXXXX";
+    ASSERT_NE(::mkdtemp(name.data()), nullptr);
+    folder_ = name;
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  size_t entries() const {
+    return static_cast<size_t>(
+        std::distance(std::filesystem::directory_iterator(folder_), std::filesystem::directory_iterator()));
+  }
+
+  std::filesystem::path folder_;
+};
+
+TEST_F(FileTest, ReadsWhatWasWrittenWithAllItsBytes) {
+  std::string bytes;
+  for (int i = 0; i < 100'000; ++i) bytes += static_cast<char>(i);
+  replace_file(folder_ / "a", bytes);
+  EXPECT_EQ(read_file(folder_ / "a"), bytes);
+  replace_file(folder_ / "a", "");
+  EXPECT_EQ(read_file(folder_ / "a"), "");
+}
+
+TEST_F(FileTest, AMissingFileIsNamed) {
+  const auto path = folder_ / "nothing.toml";
+  EXPECT_THAT([&] { read_file(path); },
+              ThrowsMessage<FileError>(AllOf(HasSubstr(path.string()), HasSubstr("No such file or directory"))));
+}
+
+TEST_F(FileTest, AFolderCannotBeReadAsAFile) {
+  EXPECT_THAT([&] { read_file(folder_); },
+              ThrowsMessage<FileError>(AllOf(HasSubstr(folder_.string()), HasSubstr("Is a directory"))));
+}
+
+TEST_F(FileTest, ReplaceLeavesOnlyTheNewFile) {
+  replace_file(folder_ / "a", "old and longer");
+  replace_file(folder_ / "a", "new");
+  EXPECT_EQ(read_file(folder_ / "a"), "new");
+  EXPECT_EQ(entries(), 1u);
+}
+
+TEST_F(FileTest, AReaderOfTheOldFileKeepsIt) {  // it is another file that takes the name; no byte is overwritten
+  replace_file(folder_ / "a", "old");
+  std::ifstream reader(folder_ / "a");
+  replace_file(folder_ / "a", "new");
+  std::string text;
+  reader >> text;
+  EXPECT_EQ(text, "old");
+}
+
+TEST_F(FileTest, AReplacementThatFailsLeavesTheOldFileAndNothingBesideIt) {
+  replace_file(folder_ / "a", "old");
+  ::signal(SIGXFSZ, SIG_IGN);  // writing beyond the limit fails with EFBIG, as on a full disk
+  rlimit before{};
+  ::getrlimit(RLIMIT_FSIZE, &before);
+  const rlimit small{.rlim_cur = 1000, .rlim_max = before.rlim_max};
+  ::setrlimit(RLIMIT_FSIZE, &small);
+  std::string message;
+  try {
+    replace_file(folder_ / "a", std::string(5000, 'x'));
+  } catch (const FileError& error) {
+    message = error.what();
+  }
+  ::setrlimit(RLIMIT_FSIZE, &before);
+  EXPECT_THAT(message, AllOf(HasSubstr("cannot write"), HasSubstr("free some space")));
+  EXPECT_EQ(read_file(folder_ / "a"), "old");
+  EXPECT_EQ(entries(), 1u);
+}
+
+TEST_F(FileTest, AReplacementThatCannotTakeItsNameLeavesNothingBesideIt) {
+  std::filesystem::create_directories(folder_ / "taken" / "inside");
+  EXPECT_THROW(replace_file(folder_ / "taken", "text"), FileError);
+  EXPECT_EQ(entries(), 1u);
+}
+
+TEST_F(FileTest, MakesFoldersInFolders) {
+  make_directories(folder_ / "a" / "b");
+  make_directories(folder_ / "a" / "b");  // is there already: fine
+  EXPECT_TRUE(std::filesystem::is_directory(folder_ / "a" / "b"));
+  replace_file(folder_ / "file", "");
+  EXPECT_THAT([&] { make_directories(folder_ / "file" / "below"); },
+              ThrowsMessage<FileError>(HasSubstr((folder_ / "file" / "below").string())));
+}
+
+TEST_F(FileTest, RenamesAndNamesTheTargetWhenItCannot) {
+  replace_file(folder_ / "a", "text");
+  rename_path(folder_ / "a", folder_ / "b");
+  EXPECT_EQ(read_file(folder_ / "b"), "text");
+  EXPECT_THAT([&] { rename_path(folder_ / "a", folder_ / "c"); },
+              ThrowsMessage<FileError>(HasSubstr((folder_ / "c").string())));
+}
+
+TEST_F(FileTest, RenamesInTheCurrentFolder) {
+  const auto before = std::filesystem::current_path();
+  std::filesystem::current_path(folder_);
+  replace_file("bare", "text");
+  std::filesystem::current_path(before);
+  EXPECT_EQ(read_file(folder_ / "bare"), "text");
+}
+
+TEST_F(FileTest, OnlyAFolderCanBeFlushedAsOne) {
+  EXPECT_NO_THROW(sync_directory(folder_));
+  EXPECT_THROW(sync_directory(folder_ / "missing"), FileError);
+}
+
+TEST_F(FileTest, DurableFileIsWrittenInPieces) {
+  {
+    DurableFile file(folder_ / "a");
+    file.write("one ");
+    file.write("");
+    const int number = 0x04030201;
+    file.write(&number, sizeof number);
+    file.finish();
+  }
+  EXPECT_EQ(read_file(folder_ / "a"), "one \x01\x02\x03\x04");
+}
+
+TEST_F(FileTest, DurableFileThatIsNotFinishedIsRemoved) {
+  {
+    DurableFile file(folder_ / "a");
+    file.write("half of it");
+    EXPECT_TRUE(std::filesystem::exists(folder_ / "a"));
+  }
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "a"));
+}
+
+TEST_F(FileTest, DurableFileInAMissingFolderIsNamed) {
+  EXPECT_THAT([&] { DurableFile(folder_ / "missing" / "a"); }, ThrowsMessage<FileError>(HasSubstr("missing/a")));
+}
+
+TEST_F(FileTest, AFullDiskIsSaidWithAdvice) {
+  if (!std::filesystem::exists("/dev/full")) GTEST_SKIP() << "no /dev/full here";
+  std::filesystem::create_symlink("/dev/full", folder_ / "full");  // a link: an unfinished file is removed
+  DurableFile file(folder_ / "full");
+  EXPECT_THAT([&] { file.write("text"); },
+              ThrowsMessage<FileError>(AllOf(HasSubstr("No space left"), HasSubstr("free some space"))));
+}
+
+}  // namespace
+}  // namespace paceline

@@ -1,0 +1,125 @@
+// A recipe: everything that decides a run, read from TOML.
+//
+// The members below carry the defaults. recipe_keys.cc declares each key once (type, range, unit, meaning, when it
+// applies); parsing, checking, --set, `paceline recipe keys`, `recipe show` and docs/recipe.md all come from there.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace paceline {
+
+struct Recipe {
+  struct Model {
+    std::string name = "small_cnn";
+    std::string init = "kaiming";  // kaiming | xavier | normal
+    bool zero_gamma = true;
+    double dropout = 0.5;
+  } model;
+
+  struct Data {
+    std::string name = "fashion_mnist";
+    std::string root;  // empty: where the data set's package puts it, or data/NAME
+    int64_t train_samples = 0;
+    int64_t test_samples = 0;
+    int64_t classes = 10;     // synthetic only
+    int64_t channels = 3;     // synthetic only
+    int64_t image_size = 32;  // synthetic only
+    int64_t loader_threads = 1;
+    int64_t prefetch_batches = 4;
+  } data;
+
+  struct Augment {
+    int64_t crop_padding = 0;
+    bool flip = false;
+    int64_t cutout = 0;
+  } augment;
+
+  struct Batch {
+    int64_t global = 128;
+    int64_t local = 0;
+  } batch;
+
+  struct Train {
+    double epochs = 1;
+    int64_t max_steps = 0;
+    double target_accuracy = 0;
+    uint64_t seed = 1;
+    std::string device = "cpu";
+    std::string precision = "f32";
+    int64_t threads = 0;
+    double eval_every_epochs = 1;
+    int64_t log_every_steps = 50;
+  } train;
+
+  struct Loss {
+    std::string name = "cross_entropy";
+    double label_smoothing = 0;
+  } loss;
+
+  struct Optimizer {
+    std::string name = "sgd";
+    double rate = 0.1;
+    double momentum = 0.9;
+    bool nesterov = false;
+    double weight_decay = 0;
+    double clip_norm = 0;
+  } optimizer;
+
+  struct Schedule {
+    std::string name = "constant";  // constant | step | exponential | polynomial | cosine
+    int64_t reference_batch = 0;    // linear scaling: the rate is multiplied by (global batch / this)
+    double warmup_epochs = 0;
+    double warmup_from = 0;
+    std::vector<double> milestones;
+    double factor = 0.1;
+    double power = 2;
+    double end_rate = 0;
+  } schedule;
+
+  struct Comm {
+    std::string engine = "auto";
+    uint64_t bucket_bytes = 0;
+    std::string codec = "none";
+  } comm;
+
+  struct Sync {
+    std::string policy = "allreduce";
+  } sync;
+
+  struct Checkpoint {
+    int64_t every_steps = 0;
+    int64_t keep = 3;
+  } checkpoint;
+
+  // ---- not keys -----------------------------------------------------------------------------------------------------
+  std::string title;                            // the file's name without folder and .toml
+  std::map<std::string, std::string> written;  // where each key that was given stands: "train.seed" -> "r.toml:7:1" or "--set train.seed=2"
+
+  // "r.toml:7:1: train.seed", or "train.seed" when the default stands: how every message about a key begins.
+  std::string where(std::string_view key) const;
+
+  // Throws RecipeError "<where(key)>: <what>". For what only a later stage can know (there is no such model).
+  [[noreturn]] void refuse(std::string_view key, const std::string& what) const;
+};
+
+// Reads and checks. `overrides` are "section.key=value" as --set takes them: the value is TOML, or a bare word for text.
+Recipe read_recipe(const std::filesystem::path& file, const std::vector<std::string>& overrides = {});
+Recipe parse_recipe(std::string_view toml, const std::string& file_name, const std::vector<std::string>& overrides = {});
+
+// The whole recipe as TOML, every key with its value. parse_recipe(print_recipe(r)) gives r again.
+std::string print_recipe(const Recipe& recipe);
+
+// One key as it was declared, in words.
+struct RecipeKey {
+  std::string section, name, type, default_value, allowed, unit, meaning;
+  std::string applies;  // `schedule.name = "step"`: refused in any other case; empty: always has an effect
+};
+std::vector<RecipeKey> recipe_keys();
+std::string recipe_keys_markdown();  // docs/recipe.md
+
+}  // namespace paceline

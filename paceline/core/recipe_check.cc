@@ -1,0 +1,127 @@
+// What a recipe may not say: values outside their range, keys without effect, keys that contradict each other.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "paceline/core/nearest.h"
+#include "paceline/core/recipe_keys.h"
+
+namespace paceline {
+namespace {
+
+// "it is 32 at r.toml:3:1": what a key is and where that was said, as the reason for refusing another one.
+std::string it_is(const Recipe& recipe, const std::string& full_name) {
+  const DeclaredKey& key = *find_key(full_name);
+  const auto place = recipe.written.find(full_name);
+  const std::string said = place == recipe.written.end() ? "by default" : "at " + place->second;
+  return fmt::format("it is {} {}", print_value(key, key.member.get(recipe)), said);
+}
+
+class Contradictions {
+ public:
+  explicit Contradictions(const Recipe& recipe) : recipe_(recipe) {}
+
+  std::vector<std::string> find() {
+    check_batch();
+    check_every_key_applies();
+    check_length();
+    check_milestones();
+    return std::move(found_);
+  }
+
+ private:
+  template <class... Args>
+  void refuse(std::string_view key, fmt::format_string<Args...> format, Args&&... args) {
+    found_.push_back(recipe_.where(key) + ": " + fmt::format(format, std::forward<Args>(args)...));
+  }
+
+  bool given(const std::string& key) const { return recipe_.written.contains(key); }
+
+  void check_batch() {
+    if (!given("batch.global") || recipe_.batch.local == 0) return;
+    refuse("batch.local", "contradicts batch.global ({}); give one of the two", it_is(recipe_, "batch.global"));
+  }
+
+  void check_every_key_applies() {
+    for (const DeclaredSection& section : declared_sections()) {
+      for (const DeclaredKey& key : section.keys) {
+        if (!given(key.full_name()) || key.applies.holds(recipe_) || key.full_name() == "batch.global") continue;
+        refuse(key.full_name(), "applies only with {} ({})", key.applies.text(), it_is(recipe_, key.applies.key));
+      }
+    }
+  }
+
+  void check_length() {
+    const double epochs = recipe_.train.epochs;
+    const std::string& schedule = recipe_.schedule.name;
+    if (epochs == 0 && recipe_.train.max_steps == 0) {
+      refuse("train.epochs",
+             "0 means until train.max_steps, which is 0 too: nothing would be trained; set one of them");
+    }
+    if (epochs == 0 && (schedule == "polynomial" || schedule == "cosine")) {
+      refuse("schedule.name", "{} ends at train.epochs, which must be > 0 ({})", print_text(schedule),
+             it_is(recipe_, "train.epochs"));
+    }
+    if (epochs > 0 && recipe_.schedule.warmup_epochs >= epochs) {
+      refuse("schedule.warmup_epochs", "{} is not below train.epochs ({}); for a shorter run set train.max_steps",
+             print_number(recipe_.schedule.warmup_epochs), it_is(recipe_, "train.epochs"));
+    }
+  }
+
+  void check_milestones() {
+    if (recipe_.schedule.name != "step") return;
+    const std::vector<double>& milestones = recipe_.schedule.milestones;
+    const double epochs = recipe_.train.epochs;
+    if (milestones.empty()) {
+      const std::string key = given("schedule.milestones") ? "schedule.milestones" : "schedule.name";
+      refuse(key, "\"step\" needs at least one epoch in schedule.milestones");
+      return;
+    }
+    for (size_t i = 1; i < milestones.size(); ++i) {
+      if (milestones[i] > milestones[i - 1]) continue;
+      refuse("schedule.milestones", "{} follows {}: each must be greater than the one before",
+             print_number(milestones[i]), print_number(milestones[i - 1]));
+      return;
+    }
+    if (milestones.front() < recipe_.schedule.warmup_epochs) {
+      refuse("schedule.milestones", "{} lies inside the warm-up, schedule.warmup_epochs ({})",
+             print_number(milestones.front()), it_is(recipe_, "schedule.warmup_epochs"));
+    }
+    if (epochs > 0 && milestones.back() >= epochs) {
+      refuse("schedule.milestones", "{} is not below train.epochs ({}); for a shorter run set train.max_steps",
+             print_number(milestones.back()), it_is(recipe_, "train.epochs"));
+    }
+  }
+
+  const Recipe& recipe_;
+  std::vector<std::string> found_;
+};
+
+}  // namespace
+
+std::optional<std::string> refusal(const DeclaredKey& key, const RecipeValue& value) {
+  if (const auto* word = std::get_if<std::string>(&value)) {
+    if (key.words.empty() || std::ranges::count(key.words, *word) > 0) return std::nullopt;
+    return fmt::format("{} is not allowed{} (allowed: {})", print_text(*word), did_you_mean(*word, key.words),
+                       key.allowed());
+  }
+  double number = 0;
+  if (const auto* real = std::get_if<double>(&value)) {
+    number = *real;
+  } else if (const auto* integer = std::get_if<int64_t>(&value)) {
+    number = static_cast<double>(*integer);  // rounds beyond 2^53, where no bound lies
+  } else if (const auto* natural = std::get_if<uint64_t>(&value)) {
+    number = static_cast<double>(*natural);
+  } else {
+    return std::nullopt;
+  }
+  if (std::isfinite(number) && key.range.contains(number)) return std::nullopt;
+  const std::string hint = key.hint.empty() ? "" : "; " + key.hint;
+  const std::string what = std::isfinite(number) ? "out of range" : "not a finite number";
+  return fmt::format("{} is {} (allowed: {}){}", print_value(key, value), what, key.allowed(), hint);
+}
+
+std::vector<std::string> contradictions(const Recipe& recipe) { return Contradictions(recipe).find(); }
+
+}  // namespace paceline

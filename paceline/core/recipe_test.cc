@@ -1,0 +1,288 @@
+#include "paceline/core/recipe.h"
+
+#include <gmock/gmock.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <filesystem>
+#include <limits>
+
+#include "paceline/core/error.h"
+#include "paceline/core/file.h"
+#include "paceline/core/recipe_keys.h"
+
+namespace paceline {
+namespace {
+
+using testing::ElementsAre;
+using testing::Pair;
+using testing::ThrowsMessage;
+using testing::UnorderedElementsAre;
+
+// A recipe that gives every key a value of its own and leaves none at its default, where that is allowed.
+constexpr std::string_view kEverything = R"(
+[model]
+name = "resnet18"
+init = "xavier"
+zero_gamma = false
+dropout = 0.1
+[data]
+name = "synthetic"
+train_samples = 1000
+test_samples = 100
+classes = 7
+channels = 1
+image_size = 28
+loader_threads = 2
+prefetch_batches = 3
+[augment]
+crop_padding = 4
+flip = true
+cutout = 8
+[batch]
+local = 96
+[train]
+epochs = 2.5
+max_steps = 77
+target_accuracy = 0.91
+seed = 9223372036854775807
+device = "cuda"
+precision = "f32"
+threads = 3
+eval_every_epochs = 0.5
+log_every_steps = 10
+[loss]
+name = "cross_entropy"
+label_smoothing = 0.1
+[optimizer]
+name = "lars"
+rate = 0.30000000000000004
+momentum = 0.5
+nesterov = true
+weight_decay = 5e-324
+clip_norm = 1.7976931348623157e308
+[schedule]
+name = "step"
+reference_batch = 256
+warmup_epochs = 0.5
+warmup_from = 1e-5
+milestones = [1, 1.5, 2]
+factor = 0.2
+[comm]
+engine = "local"
+bucket_bytes = "4MiB"
+codec = "none"
+[sync]
+policy = "allreduce"
+[checkpoint]
+every_steps = 5
+keep = 1
+)";
+
+// Equal in every key, to the bit.
+void expect_same_keys(const Recipe& a, const Recipe& b) {
+  for (const DeclaredSection& section : declared_sections()) {
+    for (const DeclaredKey& key : section.keys) {
+      EXPECT_TRUE(key.member.get(a) == key.member.get(b)) << key.full_name();
+    }
+  }
+}
+
+TEST(Recipe, EmptyHasEveryDefault) {
+  const Recipe recipe = parse_recipe("", "recipes/small.toml");
+  expect_same_keys(recipe, Recipe{});
+  EXPECT_EQ(recipe.title, "small");
+  EXPECT_TRUE(recipe.written.empty());
+}
+
+TEST(Recipe, EveryKeyReachesItsMember) {
+  const Recipe r = parse_recipe(kEverything, "r.toml");
+  EXPECT_EQ(r.model.name, "resnet18");
+  EXPECT_EQ(r.model.init, "xavier");
+  EXPECT_FALSE(r.model.zero_gamma);
+  EXPECT_EQ(r.model.dropout, 0.1);
+  EXPECT_EQ(r.data.name, "synthetic");
+  EXPECT_EQ(r.data.train_samples, 1000);
+  EXPECT_EQ(r.data.test_samples, 100);
+  EXPECT_EQ(r.data.classes, 7);
+  EXPECT_EQ(r.data.channels, 1);
+  EXPECT_EQ(r.data.image_size, 28);
+  EXPECT_EQ(r.data.loader_threads, 2);
+  EXPECT_EQ(r.data.prefetch_batches, 3);
+  EXPECT_EQ(r.augment.crop_padding, 4);
+  EXPECT_TRUE(r.augment.flip);
+  EXPECT_EQ(r.augment.cutout, 8);
+  EXPECT_EQ(r.batch.local, 96);
+  EXPECT_EQ(r.batch.global, 0);  // local times the number of ranks, which a recipe does not know
+  EXPECT_EQ(r.train.epochs, 2.5);
+  EXPECT_EQ(r.train.max_steps, 77);
+  EXPECT_EQ(r.train.target_accuracy, 0.91);
+  EXPECT_EQ(r.train.seed, std::numeric_limits<int64_t>::max());
+  EXPECT_EQ(r.train.device, "cuda");
+  EXPECT_EQ(r.train.threads, 3);
+  EXPECT_EQ(r.train.eval_every_epochs, 0.5);
+  EXPECT_EQ(r.train.log_every_steps, 10);
+  EXPECT_EQ(r.loss.label_smoothing, 0.1);
+  EXPECT_EQ(r.optimizer.name, "lars");
+  EXPECT_EQ(r.optimizer.rate, 0.1 + 0.2);
+  EXPECT_EQ(r.optimizer.momentum, 0.5);
+  EXPECT_TRUE(r.optimizer.nesterov);
+  EXPECT_EQ(r.optimizer.weight_decay, std::numeric_limits<double>::denorm_min());
+  EXPECT_EQ(r.optimizer.clip_norm, std::numeric_limits<double>::max());
+  EXPECT_EQ(r.schedule.name, "step");
+  EXPECT_EQ(r.schedule.reference_batch, 256);
+  EXPECT_EQ(r.schedule.warmup_epochs, 0.5);
+  EXPECT_EQ(r.schedule.warmup_from, 1e-5);
+  EXPECT_THAT(r.schedule.milestones, ElementsAre(1, 1.5, 2));
+  EXPECT_EQ(r.schedule.factor, 0.2);
+  EXPECT_EQ(r.comm.engine, "local");
+  EXPECT_EQ(r.comm.bucket_bytes, 4u << 20);
+  EXPECT_EQ(r.checkpoint.every_steps, 5);
+  EXPECT_EQ(r.checkpoint.keep, 1);
+}
+
+TEST(Recipe, PrintedItParsesToItself) {
+  const std::string rest = "\ntrain.epochs = 8\n";
+  for (const std::string& toml : std::vector<std::string>{
+           "", std::string(kEverything), "batch.global = 77" + rest,
+           "schedule = {name = \"polynomial\", power = 1.1, end_rate = 1e-3}" + rest,
+           "schedule = {name = \"cosine\", end_rate = 0.05}" + rest,
+           "schedule = {name = \"exponential\", factor = 0.97}", "loss.name = \"mse\"", "optimizer.momentum = 0",
+           "train = {epochs = 0, max_steps = 1}", "data.root = 'C:\\x \"y\" \t\u00e9'", "comm.bucket_bytes = 1234567",
+           "optimizer.weight_decay = -0.0"}) {
+    const Recipe recipe = parse_recipe(toml, "r.toml");
+    const std::string printed = print_recipe(recipe);
+    const Recipe again = parse_recipe(printed, "r.toml");
+    expect_same_keys(again, recipe);
+    EXPECT_EQ(print_recipe(again), printed);
+  }
+}
+
+TEST(Recipe, PrintedNumbersAreExact) {
+  EXPECT_EQ(print_number(0.1 + 0.2), "0.30000000000000004");
+  EXPECT_EQ(print_number(3), "3");
+  EXPECT_EQ(print_number(1e-5), "1e-05");
+  EXPECT_TRUE(std::signbit(parse_recipe("optimizer.weight_decay = -0.0", "r.toml").optimizer.weight_decay));
+  EXPECT_EQ(print_number(-0.0), "-0.0");
+}
+
+TEST(Recipe, PrintsOnlyKeysThatApply) {
+  const std::string printed = print_recipe(Recipe{});
+  EXPECT_THAT(printed, testing::HasSubstr("[batch]\nglobal = 128\nlocal = 0\n"));
+  EXPECT_THAT(printed,
+              testing::HasSubstr("[schedule]\nname = \"constant\"\nreference_batch = 0\nwarmup_epochs = 0\n\n"));
+}
+
+TEST(Recipe, NumbersMayBeIntegersAndSizesMayBeBoth) {
+  EXPECT_EQ(parse_recipe("train.epochs = 3", "r.toml").train.epochs, 3);
+  EXPECT_EQ(parse_recipe("comm.bucket_bytes = 65536", "r.toml").comm.bucket_bytes, 65536u);
+  EXPECT_EQ(parse_recipe("comm.bucket_bytes = \"25M\"", "r.toml").comm.bucket_bytes, 25'000'000u);
+}
+
+TEST(Recipe, RemembersWhereKeysWereWritten) {
+  const Recipe recipe = parse_recipe("[train]\n  seed = 3\nepochs = 2\n", "r.toml", {"train.epochs=4"});
+  EXPECT_THAT(recipe.written,
+              UnorderedElementsAre(Pair("train.seed", "r.toml:2:3"), Pair("train.epochs", "--set train.epochs=4")));
+  EXPECT_EQ(recipe.where("train.seed"), "r.toml:2:3: train.seed");
+  EXPECT_EQ(recipe.where("train.epochs"), "--set train.epochs=4: train.epochs");
+  EXPECT_EQ(recipe.where("model.name"), "model.name");
+  EXPECT_THAT([&] { recipe.refuse("train.seed", "is unlucky"); },
+              ThrowsMessage<RecipeError>("r.toml:2:3: train.seed: is unlucky"));
+}
+
+TEST(RecipeOverrides, GoBeforeTheFile) {
+  const Recipe recipe = parse_recipe("[train]\nepochs = 9\nseed = 2\n", "r.toml",
+                                     {"train.epochs=0.5", "optimizer.nesterov=true", "schedule.name=\"step\"",
+                                      "schedule.milestones=[0.125, 0.25]", "comm.bucket_bytes=0x10"});
+  EXPECT_EQ(recipe.train.epochs, 0.5);
+  EXPECT_EQ(recipe.train.seed, 2u);
+  EXPECT_TRUE(recipe.optimizer.nesterov);
+  EXPECT_EQ(recipe.schedule.name, "step");
+  EXPECT_THAT(recipe.schedule.milestones, ElementsAre(0.125, 0.25));
+  EXPECT_EQ(recipe.comm.bucket_bytes, 16u);
+}
+
+TEST(RecipeOverrides, BareWordsAreText) {
+  const Recipe recipe = parse_recipe(
+      "", "r.toml",
+      {"model.name=resnet18", "data.root=../my data/mnist", "comm.bucket_bytes=4MiB", "train.device=cuda"});
+  EXPECT_EQ(recipe.model.name, "resnet18");
+  EXPECT_EQ(recipe.data.root, "../my data/mnist");
+  EXPECT_EQ(recipe.comm.bucket_bytes, 4u << 20);
+  EXPECT_EQ(recipe.train.device, "cuda");
+}
+
+TEST(RecipeOverrides, OneBatchReplacesTheOther) {
+  const Recipe local = parse_recipe("batch.global = 64", "r.toml", {"batch.local=8"});
+  EXPECT_EQ(local.batch.local, 8);
+  EXPECT_EQ(local.batch.global, 0);
+  const Recipe global = parse_recipe("batch.local = 8", "r.toml", {"batch.global=64"});
+  EXPECT_EQ(global.batch.local, 0);
+  EXPECT_EQ(global.batch.global, 64);
+  EXPECT_EQ(parse_recipe("batch.global = 64", "r.toml", {"batch.local=0"}).batch.global, 64);
+}
+
+class RecipeFiles : public testing::Test {
+ protected:
+  RecipeFiles() {
+    std::filesystem::remove_all(folder_);
+    std::filesystem::create_directories(folder_);
+    replace_file(folder_ / "mnist.toml", "train.seed = 5\n");
+  }
+  ~RecipeFiles() override { std::filesystem::remove_all(folder_); }
+
+  const std::filesystem::path folder_ =
+      std::filesystem::path(testing::TempDir()) / ("paceline_recipe_test_" + std::to_string(::getpid()));
+  const std::string prefix_ = folder_.string() + "/";
+};
+
+TEST_F(RecipeFiles, AreRead) {
+  const Recipe recipe = read_recipe(folder_ / "mnist.toml", {"train.epochs=2"});
+  EXPECT_EQ(recipe.train.seed, 5u);
+  EXPECT_EQ(recipe.train.epochs, 2);
+  EXPECT_EQ(recipe.title, "mnist");
+  EXPECT_EQ(recipe.where("train.seed"), prefix_ + "mnist.toml:1:7: train.seed");
+}
+
+TEST_F(RecipeFiles, MissingOnesAreRefusedWithAdvice) {
+  const auto message = [](const std::string& what) { return ThrowsMessage<RecipeError>(what); };
+  EXPECT_THAT([&] { read_recipe(folder_ / "minst.toml"); },
+              message(prefix_ + "minst.toml: there is no such recipe; did you mean '" + prefix_ + "mnist.toml'?"));
+  EXPECT_THAT([&] { read_recipe(folder_ / "mnist"); },
+              message(prefix_ + "mnist: there is no such recipe; did you mean '" + prefix_ + "mnist.toml'?"));
+  EXPECT_THAT(
+      [&] { read_recipe(folder_ / "something.toml"); },
+      message(prefix_ + "something.toml: there is no such recipe; give the path of a TOML file (see 'paceline recipe "
+                        "keys' for what it may hold)"));
+  EXPECT_THAT([&] { read_recipe(folder_ / "none" / "mnist.toml"); },
+              message(prefix_ + "none/mnist.toml: there is no such recipe, and no folder '" + prefix_ + "none'"));
+  EXPECT_THAT([&] { read_recipe(folder_); },
+              message(folder_.string() + ": is a folder; give the path of a recipe in it"));
+}
+
+TEST(RecipeKeys, DefaultsAreAllowed) {
+  for (const DeclaredSection& section : declared_sections()) {
+    for (const DeclaredKey& key : section.keys) {
+      EXPECT_EQ(refusal(key, key.member.get(Recipe{})), std::nullopt) << key.full_name();
+    }
+  }
+  EXPECT_TRUE(contradictions(Recipe{}).empty());
+}
+
+TEST(RecipeKeys, AreFoundByTheirOwnNames) {
+  for (const RecipeKey& key : recipe_keys()) {
+    ASSERT_NE(find_key(key.section + "." + key.name), nullptr) << key.name;
+    EXPECT_FALSE(key.meaning.empty()) << key.name;
+  }
+  EXPECT_EQ(find_key("train"), nullptr);
+  EXPECT_EQ(find_key("train."), nullptr);
+  EXPECT_EQ(find_key(""), nullptr);
+}
+
+TEST(RecipeKeys, AreDocumented) {
+  EXPECT_EQ(read_file(PACELINE_SOURCE_DIR "/docs/recipe.md"), recipe_keys_markdown())
+      << "docs/recipe.md is out of date; make it again: paceline recipe keys --markdown > docs/recipe.md";
+}
+
+}  // namespace
+}  // namespace paceline

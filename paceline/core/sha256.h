@@ -1,0 +1,22 @@
+// SHA-256 of bytes that come in pieces.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+
+namespace paceline {
+
+class Sha256 {
+ public:
+  Sha256();
+  ~Sha256();
+  void update(const void* data, size_t bytes);
+  std::string hex();  // 64 lower-case digits; ends the computation
+
+ private:
+  struct Context;
+  std::unique_ptr<Context> context_;
+};
+
+}  // namespace paceline

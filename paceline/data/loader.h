@@ -1,0 +1,112 @@
+// Loader: the batches of one rank, prepared ahead of time on threads, in order, for ever.
+//
+//   Loader loader(data.train, data.normalisation, {.global_batch = 512, .rank = rank, .ranks = ranks}, cursor_samples);
+//   for (;;) step(loader.next());
+//
+// What comes out is a pure function of the options and the cursor: neither the number of threads nor their timing
+// shows.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <stop_token>
+#include <thread>
+#include <vector>
+
+#include "paceline/data/dataset.h"
+#include "paceline/data/sampler.h"
+#include "paceline/data/transforms.h"
+
+namespace paceline {
+
+struct Batch {
+  int slot = 0;  // which buffer, 0 … slots()-1: fixed memory, so that callers can wrap each once
+  uint64_t epoch = 0;
+  uint64_t position = 0;    // of the global batch in the epoch
+  size_t global_count = 0;  // samples of the global batch
+  size_t count = 0;         // samples in this rank's share; may be 0
+  float* images = nullptr;  // count x CHW
+  int64_t* labels = nullptr;
+};
+
+struct LoaderOptions {
+  uint64_t global_batch = 128;
+  int rank = 0, ranks = 1;
+  int threads = 1;
+  int prefetch_batches = 4;  // prepared batches that wait at the most
+  uint64_t seed = 1;
+  bool shuffle = true;
+  Augmentation augmentation;
+};
+
+// Allocates nothing per batch. next() is for one thread at a time.
+class Loader {
+ public:
+  // `cursor_samples`: samples already seen since the start of training, by all ranks together.
+  Loader(std::shared_ptr<const Dataset> dataset, Normalisation normalisation, LoaderOptions options,
+         uint64_t cursor_samples = 0);
+  ~Loader();  // at any time; what was prepared is dropped
+  Loader(const Loader&) = delete;
+  Loader& operator=(const Loader&) = delete;
+
+  // The next batch from the cursor on, epoch after epoch; valid until the next call. An exception of the data set
+  // arrives here, in place of the batch it spoiled, and again at every later call.
+  const Batch& next();
+
+  int slots() const { return static_cast<int>(slots_.size()); }
+  size_t slot_capacity() const { return capacity_; }                  // samples per slot, the same on every rank
+  float* slot_images(int slot) { return slots_[slot].images.get(); }  // 64-byte aligned, as are the labels
+  int64_t* slot_labels(int slot) { return slots_[slot].labels.get(); }
+  ImageShape shape() const { return shape_; }
+
+  // Total time that next() was blocked: more than a little means that the data is the bottleneck.
+  int64_t waited_ns() const { return waited_ns_; }
+
+ private:
+  static constexpr std::align_val_t kAlignment{64};
+  struct Free {
+    void operator()(void* memory) const { ::operator delete(memory, kAlignment); }
+  };
+  template <class T>
+  using Buffer = std::unique_ptr<T[], Free>;
+  template <class T>
+  static Buffer<T> zeros(size_t count);
+
+  struct Slot {
+    Buffer<float> images;
+    Buffer<int64_t> labels;
+    Batch batch;
+    std::exception_ptr error;  // why there is no batch
+    bool ready = false;        // guarded by mutex_; the rest belongs to one thread at a time
+  };
+
+  void prepare_batches(std::stop_token stop, std::span<uint8_t> scratch);
+  void fill(Slot& slot, BatchRange global, std::span<uint8_t> scratch) const;
+
+  const std::shared_ptr<const Dataset> dataset_;
+  const LoaderOptions options_;
+  const ImageShape shape_;
+  const Sampler sampler_;
+  const Transform transform_;
+  size_t capacity_ = 0;
+  std::vector<Slot> slots_;  // batch number n lives in slot n modulo slots()
+
+  std::mutex mutex_;
+  std::condition_variable_any slot_free_;  // told to the threads
+  std::condition_variable batch_ready_;    // told to next()
+  uint64_t cursor_samples_;  // guarded by mutex_, as the following: where the next batch to prepare starts
+  uint64_t claimed_ = 0;     // batches that a thread has taken up
+  uint64_t released_ = 0;    // batches that the caller is done with
+  bool holding_ = false;     // whether the caller has batch number released_
+
+  std::atomic<int64_t> waited_ns_ = 0;
+  std::vector<std::jthread> threads_;  // last: joined before anything they use goes
+};
+
+}  // namespace paceline

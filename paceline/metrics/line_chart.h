@@ -1,0 +1,27 @@
+// Line charts as SVG: self-contained, no scripts, no fonts from elsewhere.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace paceline {
+
+struct Series {
+  std::string label;
+  std::vector<std::pair<double, double>> points;  // x, y in the order of x; one that is not finite leaves a gap
+};
+
+struct Chart {
+  std::string title, x_label, y_label;
+  std::vector<Series> series;  // series k has the same colour in every chart
+};
+
+struct ChartSize {
+  int width = 520, height = 340;  // of each chart
+};
+
+// The charts side by side. Many points per pixel are thinned to their extremes.
+std::string line_chart_svg(const std::vector<Chart>& charts, ChartSize size = {});
+
+}  // namespace paceline

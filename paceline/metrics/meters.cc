@@ -1,0 +1,37 @@
+#include "paceline/metrics/meters.h"
+
+#include <sys/resource.h>
+
+#include <cmath>
+#include <limits>
+
+namespace paceline {
+
+void WeightedMean::add(double value, double weight) {
+  sum_ += value * weight;
+  weight_ += weight;
+}
+
+double WeightedMean::mean() const { return weight_ > 0 ? sum_ / weight_ : std::numeric_limits<double>::quiet_NaN(); }
+
+void RateMeter::add(double units, int64_t now_ns) {
+  const double passed = static_cast<double>(now_ns - last_ns_) * 1e-9;
+  last_ns_ = now_ns;
+  if (!(passed > 0)) {  // the clock stood still: the units count, at full weight
+    units_ += units;
+    return;
+  }
+  // The units came evenly over the time that passed, so they have faded as that time has.
+  const double kept = std::exp(-passed / smoothing_);
+  const double faded_seconds = smoothing_ * -std::expm1(-passed / smoothing_);
+  units_ = units_ * kept + units * (faded_seconds / passed);
+  seconds_ = seconds_ * kept + faded_seconds;
+}
+
+int64_t peak_rss_bytes() {
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  return static_cast<int64_t>(usage.ru_maxrss) * 1024;  // Linux counts in KiB
+}
+
+}  // namespace paceline

@@ -1,0 +1,70 @@
+#include "paceline/models/layers.h"
+
+#include <fmt/format.h>
+
+#include "paceline/core/error.h"
+
+namespace paceline {
+
+Conv2d::Conv2d(const ConvShape& shape) : shape_(shape) {
+  weight_ =
+      register_parameter("weight", torch::empty({shape.out, shape.in / shape.groups, shape.kernel, shape.kernel}));
+  if (shape.bias) bias_ = register_parameter("bias", torch::empty({shape.out}));
+}
+
+torch::Tensor Conv2d::forward(const torch::Tensor& images) const {
+  return torch::conv2d(images, weight_, bias_, shape_.stride, shape_.padding, /*dilation=*/1, shape_.groups);
+}
+
+Linear::Linear(int64_t in, int64_t out) {
+  weight_ = register_parameter("weight", torch::empty({out, in}));
+  bias_ = register_parameter("bias", torch::empty({out}));
+}
+
+torch::Tensor Linear::forward(const torch::Tensor& features) const { return torch::linear(features, weight_, bias_); }
+
+BatchNorm2d::BatchNorm2d(int64_t channels, double initial_gamma) : initial_gamma_(initial_gamma) {
+  weight_ = register_parameter("weight", torch::empty({channels}));
+  bias_ = register_parameter("bias", torch::empty({channels}));
+  running_mean_ = register_buffer("running_mean", torch::empty({channels}));
+  running_var_ = register_buffer("running_var", torch::empty({channels}));
+  num_batches_tracked_ = register_buffer("num_batches_tracked", torch::empty({}, torch::kInt64));
+}
+
+void BatchNorm2d::reset() {
+  torch::NoGradGuard no_grad;
+  weight_.fill_(initial_gamma_);
+  bias_.zero_();
+  running_mean_.zero_();
+  running_var_.fill_(1);
+  num_batches_tracked_.zero_();
+}
+
+torch::Tensor BatchNorm2d::forward(const torch::Tensor& images) {
+  if (is_training()) {
+    if (images.numel() == images.size(1)) {
+      throw TrainingError(
+          fmt::format("batch normalisation of {} channels met a batch of {} sample whose image has shrunk to {}x{} "
+                      "pixel: one value has "
+                      "no variance; use larger batches or images",
+                      images.size(1), images.size(0), images.size(2), images.size(3)));
+    }
+    num_batches_tracked_.add_(1);
+  }
+  return torch::batch_norm(images, weight_, bias_, running_mean_, running_var_, is_training(), kMomentum, kEpsilon,
+                           /*cudnn_enabled=*/true);
+}
+
+torch::Tensor channels_last(const torch::Tensor& images) {
+  if (!images.is_cpu()) return images;
+  const torch::Tensor grouped = images.contiguous(torch::MemoryFormat::ChannelsLast);
+  // With one channel both layouts are the same bytes; only strides that say so make torch choose this one.
+  const int64_t channels = images.size(1), height = images.size(2), width = images.size(3);
+  return grouped.as_strided(images.sizes(), {height * width * channels, 1, width * channels, channels});
+}
+
+torch::Tensor drop(const torch::Tensor& features, double rate, bool training) {
+  return training && rate > 0 ? torch::dropout(features, rate, /*train=*/true) : features;
+}
+
+}  // namespace paceline

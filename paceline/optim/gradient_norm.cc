@@ -1,0 +1,54 @@
+#include "paceline/optim/gradient_norm.h"
+
+#include <ATen/Parallel.h>
+
+#include <cmath>
+
+#include "paceline/kernels/sgd.h"
+
+namespace paceline {
+namespace {
+
+constexpr int64_t kBlock = 1 << 16;  // summed by one thread; the order of blocks is fixed, whoever sums them
+
+double squared_length(const torch::Tensor& values) {
+  const float* data = values.const_data_ptr<float>();
+  const int64_t count = values.numel();
+  const int64_t blocks = (count + kBlock - 1) / kBlock;
+  std::vector<double> sums(static_cast<size_t>(blocks));
+  at::parallel_for(0, blocks, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t block = begin; block < end; ++block) {
+      const int64_t first = block * kBlock;
+      sums[static_cast<size_t>(block)] = sum_of_squares(data + first, static_cast<size_t>(std::min(kBlock, count - first)));
+    }
+  });
+  double total = 0;
+  for (const double sum : sums) total += sum;
+  return total;
+}
+
+}  // namespace
+
+double gradient_norm(const std::vector<Parameter>& parameters) {
+  const torch::NoGradGuard no_grad;
+  double total = 0;
+  for (const Parameter& parameter : parameters) {
+    const torch::Tensor& gradient = parameter.tensor.grad();
+    if (!gradient.defined()) continue;
+    if (gradient.is_cpu()) {
+      total += squared_length(with_layout_of(parameter.tensor, gradient));
+    } else {
+      total += gradient.to(torch::kFloat64).square().sum().item<double>();
+    }
+  }
+  return std::sqrt(total);
+}
+
+double clip_scale(double norm, double max_norm) { return max_norm > 0 && norm > max_norm ? max_norm / norm : 1; }
+
+torch::Tensor with_layout_of(const torch::Tensor& model, const torch::Tensor& tensor) {
+  if (tensor.strides() == model.strides()) return tensor;
+  return torch::empty_like(model).copy_(tensor);
+}
+
+}  // namespace paceline

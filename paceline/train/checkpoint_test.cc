@@ -1,0 +1,129 @@
+#include "paceline/train/checkpoint.h"
+
+#include <gmock/gmock.h>
+
+#include <cstdlib>
+#include <fstream>
+
+#include "paceline/core/error.h"
+#include "paceline/core/file.h"
+#include "paceline/models/initialise.h"
+#include "paceline/models/state.h"
+#include "paceline/optim/sgd.h"
+
+namespace paceline {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+class CheckpointTest : public ::testing::Test {
+ protected:
+  CheckpointTest() {
+    char name[] = "/tmp/paceline-checkpoint-XXXXXX";
+    folder_ = ::mkdtemp(name);
+    initialise(*model_, "kaiming", 1);
+  }
+  ~CheckpointTest() override { std::filesystem::remove_all(folder_); }
+
+  CheckpointRef write(int64_t step, int64_t keep = 3) {
+    RunState state;
+    state.step = step;
+    state.cursor_samples = static_cast<uint64_t>(step) * 7;
+    state.window_loss_sum = 0.1 + 0.2;  // not a short decimal
+    return CheckpointStore(folder_, keep).write(*model_, optimizer_, state);
+  }
+
+  std::vector<int64_t> steps() const {
+    std::vector<int64_t> steps;
+    for (const CheckpointRef& checkpoint : CheckpointStore(folder_, 3).all()) steps.push_back(checkpoint.step);
+    return steps;
+  }
+
+  std::filesystem::path folder_;
+  std::shared_ptr<Model> model_ = make_model(builtin_models(), "small_cnn", {.classes = 3, .channels = 1, .image_size = 8});
+  Sgd optimizer_{parameters_of(*model_), {}};
+};
+
+TEST_F(CheckpointTest, ComesBackBitForBit) {
+  optimizer_.state().at("momentum/fc.weight").fill_(0.125f);
+  const CheckpointRef checkpoint = write(5);
+  const auto other = make_model(builtin_models(), "small_cnn", {.classes = 3, .channels = 1, .image_size = 8});
+  initialise(*other, "kaiming", 2);
+  Sgd other_optimizer(parameters_of(*other), {});
+  const RunState state = load_checkpoint(checkpoint, *other, other_optimizer);
+  EXPECT_EQ(weights_sha256(*other), weights_sha256(*model_));
+  EXPECT_TRUE(torch::equal(other_optimizer.state().at("momentum/fc.weight"), optimizer_.state().at("momentum/fc.weight")));
+  EXPECT_EQ(state.step, 5);
+  EXPECT_EQ(state.cursor_samples, 35u);
+  EXPECT_EQ(state.window_loss_sum, 0.1 + 0.2);
+}
+
+TEST_F(CheckpointTest, OnlyTheNewestAreKept) {
+  for (const int64_t step : {1, 2, 3, 4, 5}) write(step);
+  EXPECT_THAT(steps(), ElementsAre(3, 4, 5));
+}
+
+TEST_F(CheckpointTest, LeftoversOfAKilledWriterAreIgnoredAndRemoved) {
+  write(1);
+  std::filesystem::create_directories(folder_ / ".writing-step-00000002");
+  EXPECT_EQ(CheckpointStore(folder_, 3).find_newest_intact().newest->step, 1);
+  write(3);
+  EXPECT_FALSE(std::filesystem::exists(folder_ / ".writing-step-00000002"));
+}
+
+TEST_F(CheckpointTest, EveryDamagedOrMissingFileIsNoticed) {
+  for (const char* file : {"weights.safetensors", "optimizer.safetensors", "state.json", "SHA256SUMS"}) {
+    for (const bool missing : {true, false}) {
+      std::filesystem::remove_all(folder_);
+      write(1);
+      const CheckpointRef newest = write(2);
+      if (missing) {
+        std::filesystem::remove(newest.folder / file);
+      } else {
+        std::ofstream(newest.folder / file, std::ios::in | std::ios::out) << "x";  // the first byte
+      }
+      const auto search = CheckpointStore(folder_, 3).find_newest_intact();
+      ASSERT_TRUE(search.newest) << file;
+      EXPECT_EQ(search.newest->step, 1) << file;
+      EXPECT_THAT(search.skipped, ElementsAre(HasSubstr("step-00000002"))) << file;
+    }
+  }
+}
+
+TEST_F(CheckpointTest, AnEmptyListOfChecksumsIsDamage) {
+  const CheckpointRef checkpoint = write(1);
+  replace_file(checkpoint.folder / "SHA256SUMS", "");
+  EXPECT_THAT(*damage_of(checkpoint), HasSubstr("no line for weights.safetensors"));
+}
+
+TEST_F(CheckpointTest, DamagedNewerOnesDoNotPushOutTheOneResumedFrom) {
+  const CheckpointRef resumed = write(1, 1);
+  std::filesystem::create_directories(folder_ / "step-00000002");
+  CheckpointStore store(folder_, 1);
+  store.remove_newer_than(resumed);
+  EXPECT_THAT(steps(), ElementsAre(1));
+}
+
+TEST_F(CheckpointTest, AnUnwritableFolderIsAFileErrorAndLeavesTheOldOnes) {
+  write(1);
+  replace_file(folder_ / ".writing-blocked", "");
+  CheckpointStore blocked(folder_ / "step-00000001" / "state.json", 3);  // a file where a folder should be
+  EXPECT_THROW(blocked.write(*model_, optimizer_, {}), FileError);
+  EXPECT_FALSE(damage_of({1, folder_ / "step-00000001"}));
+}
+
+TEST_F(CheckpointTest, OtherNamesInTheFolderAreLeftAlone) {
+  write(1);
+  for (const char* name : {"step-", "step-x", "step-99999999999999999999", "notes"}) std::filesystem::create_directories(folder_ / name);
+  EXPECT_THAT(steps(), ElementsAre(1));
+}
+
+TEST_F(CheckpointTest, NothingThereIsNothingFound) {
+  const auto search = CheckpointStore(folder_ / "absent", 3).find_newest_intact();
+  EXPECT_FALSE(search.newest);
+  EXPECT_TRUE(search.skipped.empty());
+}
+
+}  // namespace
+}  // namespace paceline

@@ -1,0 +1,34 @@
+// Evaluation: one pass over the test set without augmentation, shared among the ranks.
+#pragma once
+
+#include "paceline/comm/group.h"
+#include "paceline/core/recipe.h"
+#include "paceline/data/loader.h"
+#include "paceline/models/model.h"
+#include "paceline/train/batch_tensors.h"
+
+namespace paceline {
+
+struct Evaluation {
+  int64_t samples = 0;
+  double loss = 0;  // mean per sample
+  double top1 = 0;  // fractions of 1
+  double top5 = 0;
+};
+
+class Evaluator {
+ public:
+  // REQUIRES: data.test is not empty.
+  Evaluator(const DatasetPair& data, const Recipe& recipe, Group& group, torch::Device device);
+
+  Evaluation operator()(Model& model);  // leaves the model in the mode it was in
+
+ private:
+  const Recipe::Loss loss_;
+  Group& group_;
+  uint64_t samples_;
+  Loader loader_;
+  BatchTensors tensors_;
+};
+
+}  // namespace paceline

@@ -1,0 +1,21 @@
+// The folder that a run leaves; docs/formats.md describes each file.
+#pragma once
+
+#include <filesystem>
+
+namespace paceline {
+
+struct RunFolder {
+  std::filesystem::path root;
+
+  std::filesystem::path recipe() const { return root / "recipe.toml"; }
+  std::filesystem::path metrics() const { return root / "metrics.jsonl"; }
+  std::filesystem::path summary() const { return root / "summary.json"; }
+  std::filesystem::path checkpoints() const { return root / "checkpoints"; }
+  std::filesystem::path log() const { return root / "log.txt"; }
+  std::filesystem::path chart() const { return root / "curves.svg"; }
+
+  bool holds_a_run() const { return std::filesystem::exists(recipe()); }
+};
+
+}  // namespace paceline

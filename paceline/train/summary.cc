@@ -1,0 +1,78 @@
+#include "paceline/train/summary.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+namespace paceline {
+namespace {
+
+nlohmann::ordered_json or_null(double value) {
+  if (value < 0 || !std::isfinite(value)) return nullptr;
+  return value;
+}
+
+std::string clock_text(double seconds) {
+  if (seconds < 60) return fmt::format("{:.1f} s", seconds);
+  const auto whole = static_cast<int64_t>(std::llround(seconds));
+  if (whole < 3600) return fmt::format("{}:{:02} min", whole / 60, whole % 60);
+  return fmt::format("{}:{:02}:{:02} h", whole / 3600, whole / 60 % 60, whole % 60);
+}
+
+std::string grouped(int64_t number) {  // 1,234,567
+  std::string digits = fmt::format("{}", number);
+  for (auto at = static_cast<int64_t>(digits.size()) - 3; at > 0; at -= 3) digits.insert(static_cast<size_t>(at), ",");
+  return digits;
+}
+
+}  // namespace
+
+nlohmann::ordered_json to_json(const Summary& s) {
+  return {{"recipe", s.recipe},
+          {"model", s.model},
+          {"parameters", s.parameters},
+          {"data", s.data},
+          {"device", s.device},
+          {"engine", s.engine},
+          {"ranks", s.ranks},
+          {"threads", s.threads},
+          {"global_batch", s.global_batch},
+          {"ending", s.ending},
+          {"epochs", s.epochs},
+          {"steps", s.steps},
+          {"samples", s.samples},
+          {"train_seconds", s.train_seconds},
+          {"eval_seconds", s.eval_seconds},
+          {"loader_wait_seconds", s.loader_wait_seconds},
+          {"images_per_second", s.images_per_second},
+          {"train_loss", or_null(s.train_loss)},
+          {"test_loss", or_null(s.test_loss)},
+          {"test_accuracy", or_null(s.test_accuracy)},
+          {"test_top5", or_null(s.test_top5)},
+          {"best_accuracy", or_null(s.best_accuracy)},
+          {"target_seconds", or_null(s.target_seconds)},
+          {"target_epoch", or_null(s.target_epoch)},
+          {"weights_sha256", s.weights_sha256},
+          {"peak_rss_bytes", s.peak_rss_bytes},
+          {"version", s.version}};
+}
+
+std::string to_table(const Summary& s) {
+  std::string table;
+  const auto row = [&](std::string_view name, const std::string& value) { table += fmt::format("  {:<14}{}\n", name, value); };
+  row("model", fmt::format("{}, {} parameters", s.model, grouped(s.parameters)));
+  row("data", fmt::format("{}, {} samples seen ({:.4g} epochs)", s.data, grouped(s.samples), s.epochs));
+  row("ran on", fmt::format("{}, {} rank{} x {} thread{}", s.device, s.ranks, s.ranks == 1 ? "" : "s", s.threads, s.threads == 1 ? "" : "s"));
+  row("steps", fmt::format("{} of {} samples", grouped(s.steps), grouped(s.global_batch)));
+  row("time", fmt::format("{} training, {} evaluating", clock_text(s.train_seconds), clock_text(s.eval_seconds)));
+  row("speed", fmt::format("{} images/s", grouped(std::llround(s.images_per_second))));
+  if (s.train_loss >= 0) row("train loss", fmt::format("{:.4f}", s.train_loss));
+  if (s.test_accuracy >= 0) {
+    row("test accuracy", fmt::format("{:.2f} %  (top-5 {:.2f} %, best {:.2f} %)", 100 * s.test_accuracy, 100 * s.test_top5, 100 * s.best_accuracy));
+  }
+  if (s.target_seconds >= 0) row("target", fmt::format("reached after {} of training, {:.4g} epochs", clock_text(s.target_seconds), s.target_epoch));
+  row("memory", fmt::format("{} MB at most", grouped(s.peak_rss_bytes / 1'000'000)));
+  return table;
+}
+
+}  // namespace paceline

@@ -1,0 +1,172 @@
+#include "paceline/train/trainer.h"
+
+#include <gmock/gmock.h>
+
+#include "paceline/comm/engine_local.h"
+#include "paceline/core/error.h"
+#include "paceline/models/state.h"
+
+namespace paceline {
+namespace {
+
+using ::testing::HasSubstr;
+
+// Without batch normalisation, whose statistics depend on how a batch is shared.
+class TinyMlp : public Model {
+ public:
+  explicit TinyMlp(const ModelOptions& options) {
+    layers_ = register_module("layers", torch::nn::Sequential(torch::nn::Flatten(), torch::nn::Linear(64, 32), torch::nn::ReLU(),
+                                                              torch::nn::Linear(32, options.classes)));
+  }
+  torch::Tensor forward(torch::Tensor images) override { return layers_->forward(images); }
+
+ private:
+  torch::nn::Sequential layers_ = nullptr;
+};
+
+Catalog catalog() {
+  Catalog catalog;
+  catalog.models.add("tiny", {"for tests", 8, [](const ModelOptions& options) { return std::make_shared<TinyMlp>(options); }});
+  return catalog;
+}
+
+Recipe recipe(const std::vector<std::string>& overrides = {}) {
+  return parse_recipe(R"(
+    [model]
+    name = "tiny"
+    [data]
+    name = "synthetic"
+    train_samples = 100
+    test_samples = 37
+    channels = 1
+    image_size = 8
+    classes = 4
+    [batch]
+    global = 32
+    [optimizer]
+    rate = 0.1
+    clip_norm = 5
+    [train]
+    epochs = 3
+    threads = 1
+  )", "tiny.toml", overrides);
+}
+
+struct Outcome {
+  Summary summary;
+  NamedTensors weights;
+};
+
+Outcome train(int ranks, const Recipe& recipe) {
+  Outcome outcome;
+  run_ranks(ranks, [&](Group& group) {
+    Trainer trainer(recipe, group, {.catalog = catalog()});
+    const Summary summary = trainer.run();
+    if (group.rank() != ranks - 1) return;  // the last rank's: they must all be the same
+    outcome.summary = summary;
+    for (const auto& [name, tensor] : state_of(trainer.model())) outcome.weights[name] = tensor.clone();
+  });
+  return outcome;
+}
+
+class TrainerRanksTest : public ::testing::TestWithParam<int> {};
+
+// 100 samples in batches of 32: the last batch of an epoch has 4, so that with 5 ranks or more some have none.
+TEST_P(TrainerRanksTest, AnyNumberOfRanksTrainsAsOne) {
+  const Outcome one = train(1, recipe()), several = train(GetParam(), recipe());
+  EXPECT_EQ(several.summary.steps, one.summary.steps);
+  EXPECT_EQ(several.summary.samples, one.summary.samples);
+  EXPECT_EQ(several.summary.ranks, GetParam());
+  EXPECT_NEAR(several.summary.test_loss, one.summary.test_loss, 1e-5);
+  EXPECT_EQ(several.summary.test_accuracy, one.summary.test_accuracy);
+  EXPECT_NEAR(several.summary.train_loss, one.summary.train_loss, 1e-5);
+  for (const auto& [name, expected] : one.weights) {
+    const double difference = (several.weights.at(name) - expected).norm().item<double>() / expected.norm().item<double>();
+    EXPECT_LT(difference, 1e-5) << name;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, TrainerRanksTest, ::testing::Values(2, 3, 6));
+
+TEST(Trainer, TwoRunsAreBitEqual) {
+  EXPECT_EQ(train(1, recipe()).summary.weights_sha256, train(1, recipe()).summary.weights_sha256);
+  EXPECT_EQ(train(3, recipe()).summary.weights_sha256, train(3, recipe()).summary.weights_sha256);
+}
+
+TEST(Trainer, CountsStepsEpochsAndSamples) {
+  const Summary summary = train(1, recipe()).summary;  // an epoch: 32 + 32 + 32 + 4
+  EXPECT_EQ(summary.steps, 12);
+  EXPECT_EQ(summary.samples, 300);
+  EXPECT_EQ(summary.epochs, 3);
+  EXPECT_EQ(summary.ending, "epochs");
+}
+
+TEST(Trainer, FractionsOfAnEpochCount) {
+  const Summary summary = train(1, recipe({"train.epochs=1.5"})).summary;
+  EXPECT_EQ(summary.steps, 6);  // 100 samples, then 64, the first multiple of a batch past 50
+  EXPECT_EQ(summary.samples, 164);
+}
+
+TEST(Trainer, StopsAtTheMostSteps) {
+  const Summary summary = train(1, recipe({"train.max_steps=5"})).summary;
+  EXPECT_EQ(summary.steps, 5);
+  EXPECT_EQ(summary.ending, "max_steps");
+}
+
+TEST(Trainer, LocalBatchesMultiplyWithTheRanks) {
+  const Summary summary = train(2, recipe({"batch.local=16"})).summary;
+  EXPECT_EQ(summary.global_batch, 32);
+}
+
+TEST(Trainer, ABatchLargerThanTheDataIsTheData) {
+  const Summary summary = train(1, recipe({"batch.global=1000"})).summary;
+  EXPECT_EQ(summary.global_batch, 100);
+  EXPECT_EQ(summary.steps, 3);
+}
+
+TEST(Trainer, LearnsWhatCanBeLearnt) {
+  const Summary summary = train(1, recipe({"train.epochs=30"})).summary;
+  EXPECT_GT(summary.test_accuracy, 0.9);
+}
+
+TEST(Trainer, TrainsWithTheMeanSquaredErrorToo) {
+  const Summary summary = train(1, recipe({"train.epochs=30", "loss.name=mse"})).summary;
+  EXPECT_GT(summary.test_accuracy, 0.9);
+}
+
+TEST(Trainer, AStopRequestEndsTheRunAfterItsStep) {
+  const auto group = make_local_group();
+  std::stop_source stop;
+  stop.request_stop();
+  Trainer trainer(recipe(), *group, {.stop = stop.get_token(), .catalog = catalog()});
+  const Summary summary = trainer.run();
+  EXPECT_EQ(summary.ending, "interrupted");
+  EXPECT_EQ(summary.steps, 0);
+}
+
+TEST(Trainer, ALossThatIsNotFiniteSaysWhatToDo) {
+  try {
+    train(1, recipe({"optimizer.rate=1e20", "optimizer.clip_norm=0"}));
+    FAIL() << "nothing was thrown";
+  } catch (const TrainingError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("try a lower optimizer.rate"));
+  }
+}
+
+TEST(Trainer, UnknownNamesAreRefusedAtTheirPlaceInTheRecipe) {
+  try {
+    train(1, recipe({"model.name=tinny"}));
+    FAIL() << "nothing was thrown";
+  } catch (const RecipeError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("--set model.name=tinny: model.name: there is no model 'tinny'; did you mean 'tiny'?"));
+  }
+}
+
+TEST(Trainer, ADeviceThatIsNotThereIsRefused) {
+#ifndef PACELINE_CUDA
+  EXPECT_THROW(train(1, recipe({"train.device=cuda"})), RecipeError);
+#endif
+}
+
+}  // namespace
+}  // namespace paceline

@@ -1,0 +1,55 @@
+"""Ctrl-C writes a checkpoint and says how to go on; a second one ends the program at once."""
+
+import signal
+import subprocess
+import sys
+import unittest
+
+from paceline_process import ProcessTest
+
+ENDLESS = ["--set", "train.epochs=100000", "--set", "checkpoint.every_steps=100000"]
+
+
+class InterruptTest(ProcessTest):
+    def start_endless_run(self):
+        process = self.start_paceline("train", "small.toml", "--out", "run", *ENDLESS, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        line = process.stderr.readline()
+        while "step" not in line:  # the first line of progress: training has begun
+            self.assertNotEqual(line, "", "the program ended before training began")
+            line = process.stderr.readline()
+        return process
+
+    def test_the_first_one_writes_a_checkpoint_and_says_how_to_go_on(self):
+        for signal_number in (signal.SIGINT, signal.SIGTERM):
+            with self.subTest(signal_number):
+                process = self.start_endless_run()
+                process.send_signal(signal_number)
+                output, errors = process.communicate(timeout=60)
+                self.assertEqual(process.returncode, 130, errors)
+                summary = self.summary("run")
+                self.assertEqual(summary["ending"], "interrupted")
+                self.assertIn(f"step-{summary['steps']:08}", self.checkpoints("run"))
+                self.assertIn("stopping after this step and writing a checkpoint", errors)
+                command = "paceline train small.toml " + " ".join(ENDLESS) + " --out run --resume"
+                self.assertIn(command, errors)
+                # And the command does go on.
+                resumed = self.run_paceline(*command.split()[1:], "--set", f"train.max_steps={summary['steps'] + 5}")
+                self.assertEqual(resumed.returncode, 0, resumed.stderr)
+                self.assertEqual(self.summary("run")["steps"], summary["steps"] + 5)
+                for path in sorted((self.folder / "run").rglob("*"), reverse=True):
+                    path.rmdir() if path.is_dir() else path.unlink()
+
+    def test_the_second_one_ends_it_at_once(self):
+        process = self.start_endless_run()
+        # Both at once, while the program is stopped: it cannot finish its step between them.
+        process.send_signal(signal.SIGSTOP)
+        process.send_signal(signal.SIGINT)
+        process.send_signal(signal.SIGTERM)
+        process.send_signal(signal.SIGCONT)
+        process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 130)
+        self.assertFalse((self.folder / "run" / "summary.json").exists())
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv)

@@ -1,0 +1,14 @@
+#!/usr/bin/env bash
+# Installs Paceline into a fresh folder and builds a project of its own against it.
+# usage: outside_test.sh BUILD_FOLDER SOURCE_FOLDER
+set -euo pipefail
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cmake --install "$1" --prefix "$work/prefix" >/dev/null
+cp -r "$2/tests/outside" "$work/project"  # away from the tree: nothing may be found by accident
+cmake -G Ninja -S "$work/project" -B "$work/build" -DCMAKE_PREFIX_PATH="$work/prefix" -DCMAKE_BUILD_TYPE=Release >/dev/null
+cmake --build "$work/build"
+cd "$work"
+"$work/build/outside" | tee "$work/output"
+grep -qx 'trained 5 steps with Paceline .*' "$work/output"
+"$work/prefix/bin/paceline" --version

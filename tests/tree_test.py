@@ -1,0 +1,90 @@
+"""The tree keeps its shape: includes go downwards, foreign headers stay in one place, files stay short.
+
+usage: tree_test.py SOURCE_FOLDER
+"""
+
+import pathlib
+import re
+import sys
+import unittest
+
+ROOT = pathlib.Path(sys.argv.pop(1) if len(sys.argv) > 1 else ".").resolve()
+
+# A folder may include only itself and folders before it.
+FOLDERS = ["core", "metrics", "schedule", "kernels", "codecs", "data", "comm", "collectives", "sync", "sim",
+           "precision", "optim", "models", "gradients", "pipeline", "ps", "train", "cli"]
+TORCH_BEGINS = "precision"
+
+# Foreign headers and the only files that may include them.
+FOREIGN = {
+    r"toml\+\+/": ["core/recipe_parse.cc"],
+    r"spdlog/": ["core/log.cc"],
+    r"openssl/": ["core/sha256.cc"],
+    r"zlib\.h": ["data/idx.cc", "data/idx_test.cc"],
+    r"CLI/": ["cli/*"],
+    r"jpeglib\.h": ["data/jpeg.cc"],
+    r"mpi\.h": ["comm/engine_mpi.cc"],
+    r"nccl\.h": ["comm/engine_nccl.cc"],
+    r"gloo/": ["comm/engine_gloo.cc"],
+    r"grpc": ["ps/transport_grpc.cc"],
+    r"simgrid/": ["sim/smpi/*"],
+}
+LONGEST_FILE = 400  # lines: past this, look for the second noun
+
+
+def sources():
+    for path in sorted((ROOT / "paceline").rglob("*")):
+        if path.suffix in (".h", ".cc", ".cu"):
+            yield path.relative_to(ROOT / "paceline"), path.read_text()
+
+
+def includes(text):
+    return re.findall(r'^\s*#\s*include\s*[<"]([^">]+)[">]', text, re.M)
+
+
+class TreeTest(unittest.TestCase):
+    def test_every_folder_has_its_place_in_the_order(self):
+        for path, _ in sources():
+            self.assertIn(path.parts[0], FOLDERS, f"{path}: add its folder to FOLDERS, where it belongs")
+
+    def test_includes_go_downwards(self):
+        wrong = []
+        for path, text in sources():
+            for header in includes(text):
+                if header.startswith("paceline/"):
+                    parts = header.split("/")
+                    if len(parts) > 2 and FOLDERS.index(parts[1]) > FOLDERS.index(path.parts[0]):
+                        wrong.append(f"{path} includes {header}")
+        self.assertEqual(wrong, [])
+
+    def test_the_own_headers_are_included_by_their_full_name(self):
+        wrong = [f"{path}: {header}" for path, text in sources() for header in re.findall(r'#include "([^"]+)"', text)
+                 if not header.startswith("paceline/")]
+        self.assertEqual(wrong, [])
+
+    def test_foundations_and_communication_know_nothing_of_torch(self):
+        line = FOLDERS.index(TORCH_BEGINS)
+        wrong = [f"{path} includes {header}" for path, text in sources() if FOLDERS.index(path.parts[0]) < line
+                 for header in includes(text) if header.split("/")[0] in ("torch", "ATen", "c10")]
+        self.assertEqual(wrong, [])
+
+    def test_foreign_headers_stay_in_one_place(self):
+        wrong = []
+        for path, text in sources():
+            for header in includes(text):
+                for foreign, places in FOREIGN.items():
+                    if re.match(foreign, header) and not any(path.match(place) for place in places):
+                        wrong.append(f"{path} includes {header}; only {', '.join(places)} may")
+        self.assertEqual(wrong, [])
+
+    def test_files_stay_short(self):
+        long = [f"{path}: {lines} lines" for path, text in sources() if (lines := text.count("\n")) > LONGEST_FILE]
+        self.assertEqual(long, [])
+
+    def test_no_stateful_random_generators(self):
+        wrong = [str(path) for path, text in sources() if re.search(r"std::(mt19937|minstd|default_random|random_device)|\brand\(", text)]
+        self.assertEqual(wrong, [])
+
+
+if __name__ == "__main__":
+    unittest.main()
