@@ -12,6 +12,7 @@
 #include "paceline/comm/engine_local.h"
 #include "paceline/core/clock.h"
 #include "paceline/core/error.h"
+#include "paceline/core/process_tuning.h"
 #include "paceline/train/assemble.h"
 #include "paceline/train/step.h"
 
@@ -36,10 +37,12 @@ void serve(const Recipe& recipe) {
     const int64_t waited_before = loader.waited_ns(), from_ns = clock.now_ns();
     for (int64_t i = 0; i < wanted; ++i) {
       const Batch& batch = loader.next();
-      const StepOutcome outcome = train_step(tensors.of(batch), static_cast<int64_t>(batch.global_count), step++, recipe.optimizer.rate);
+      const StepOutcome outcome =
+          train_step(tensors.of(batch), static_cast<int64_t>(batch.global_count), step++, recipe.optimizer.rate);
       CHECK_TRUE(std::isfinite(outcome.loss_sum.item<float>()), "the loss is not finite at step {}", step);
     }
-    std::printf("%.9f %.9f\n", seconds_between(from_ns, clock.now_ns()), seconds_between(waited_before, loader.waited_ns()));
+    std::printf("%.9f %.9f\n", seconds_between(from_ns, clock.now_ns()),
+                seconds_between(waited_before, loader.waited_ns()));
     std::fflush(stdout);
   }
 }
@@ -48,6 +51,7 @@ void serve(const Recipe& recipe) {
 }  // namespace paceline
 
 int main(int argc, char** argv) {
+  paceline::tune_process(argv);  // as the program does
   try {
     if (argc < 2) throw paceline::UsageError("usage: step_bench RECIPE [KEY=VALUE]...");
     paceline::serve(paceline::read_recipe(argv[1], std::vector<std::string>(argv + 2, argv + argc)));

@@ -12,9 +12,10 @@ class MyMlp : public paceline::Model {
  public:
   explicit MyMlp(const paceline::ModelOptions& options) {
     const int64_t pixels = options.channels * options.image_size * options.image_size;
-    layers_ = register_module("layers", torch::nn::Sequential(torch::nn::Flatten(), torch::nn::Linear(pixels, 256), torch::nn::ReLU(),
-                                                              torch::nn::Linear(256, 128), torch::nn::ReLU(),
-                                                              torch::nn::Linear(128, options.classes)));
+    layers_ =
+        register_module("layers", torch::nn::Sequential(torch::nn::Flatten(), torch::nn::Linear(pixels, 256),
+                                                        torch::nn::ReLU(), torch::nn::Linear(256, 128),
+                                                        torch::nn::ReLU(), torch::nn::Linear(128, options.classes)));
   }
   torch::Tensor forward(torch::Tensor images) override { return layers_->forward(images); }
 
@@ -43,11 +44,13 @@ int main() {
     name = "cosine"
     [train]
     epochs = 3
-  )", "own_model");
+  )",
+                                                         "own_model");
 
   const auto group = paceline::make_local_group();
-  paceline::Trainer trainer(recipe, *group, {.catalog = catalog});  // add .run_folder = {"runs/mine"} to keep the results
+  paceline::Trainer trainer(recipe, *group,
+                            {.catalog = catalog});  // add .run_folder = {"runs/mine"} to keep the results
   const paceline::Summary summary = trainer.run();
-  std::printf("%s: %lld parameters, test accuracy %.2f %%\n", summary.model.c_str(), static_cast<long long>(summary.parameters),
-              100 * summary.test_accuracy);
+  std::printf("%s: %lld parameters, test accuracy %.2f %%\n", summary.model.c_str(),
+              static_cast<long long>(summary.parameters), 100 * summary.test_accuracy);
 }

@@ -27,7 +27,8 @@ CheckpointRef choose_checkpoint(const RunFolder& folder, int64_t step, int64_t k
   const CheckpointStore store(folder.checkpoints(), keep);
   if (step < 0) {
     const auto search = store.find_newest_intact();
-    for (const std::string& skipped : search.skipped) fmt::print(stderr, "warning: skipped a damaged checkpoint: {}\n", skipped);
+    for (const std::string& skipped : search.skipped)
+      fmt::print(stderr, "warning: skipped a damaged checkpoint: {}\n", skipped);
     if (!search.newest) throw DataError(fmt::format("{} holds no intact checkpoint", folder.checkpoints().string()));
     return *search.newest;
   }
@@ -41,12 +42,15 @@ CheckpointRef choose_checkpoint(const RunFolder& folder, int64_t step, int64_t k
       return checkpoint;
     }
   }
-  throw UsageError(fmt::format("{} has no checkpoint of step {} (there are: {})", folder.root.string(), step, fmt::join(steps, ", ")));
+  throw UsageError(fmt::format("{} has no checkpoint of step {} (there are: {})", folder.root.string(), step,
+                               fmt::join(steps, ", ")));
 }
 
 void evaluate(const EvalArguments& arguments) {
   const RunFolder folder = {arguments.run};
-  if (!folder.holds_a_run()) throw UsageError(fmt::format("{} holds no run (no recipe.toml); give the folder that 'paceline train' left", arguments.run));
+  if (!folder.holds_a_run())
+    throw UsageError(
+        fmt::format("{} holds no run (no recipe.toml); give the folder that 'paceline train' left", arguments.run));
   Recipe recipe = read_recipe(folder.recipe());
   if (!arguments.data.empty()) recipe.data.root = arguments.data;
   const CheckpointRef checkpoint = choose_checkpoint(folder, arguments.step, recipe.checkpoint.keep);
@@ -59,21 +63,17 @@ void evaluate(const EvalArguments& arguments) {
   const Evaluation evaluation = Evaluator(data, recipe, *group, torch::kCPU)(*model);
 
   if (arguments.json) {
-    const nlohmann::ordered_json json = {{"run", arguments.run},
-                                         {"checkpoint", checkpoint.folder.string()},
-                                         {"step", checkpoint.step},
-                                         {"model", recipe.model.name},
-                                         {"data", recipe.data.name},
-                                         {"samples", evaluation.samples},
-                                         {"test_loss", evaluation.loss},
-                                         {"test_accuracy", evaluation.top1},
-                                         {"test_top5", evaluation.top5},
-                                         {"weights_sha256", weights_sha256(*model)}};
+    const nlohmann::ordered_json json = {{"run", arguments.run},         {"checkpoint", checkpoint.folder.string()},
+                                         {"step", checkpoint.step},      {"model", recipe.model.name},
+                                         {"data", recipe.data.name},     {"samples", evaluation.samples},
+                                         {"test_loss", evaluation.loss}, {"test_accuracy", evaluation.top1},
+                                         {"test_top5", evaluation.top5}, {"weights_sha256", weights_sha256(*model)}};
     fmt::print("{}\n", json.dump(2));
     return;
   }
-  fmt::print("{} at step {} on {} test samples of {}: accuracy {:.2f} %, top-5 {:.2f} %, loss {:.4f}\n", recipe.model.name, checkpoint.step,
-             evaluation.samples, recipe.data.name, 100 * evaluation.top1, 100 * evaluation.top5, evaluation.loss);
+  fmt::print("{} at step {} on {} test samples of {}: accuracy {:.2f} %, top-5 {:.2f} %, loss {:.4f}\n",
+             recipe.model.name, checkpoint.step, evaluation.samples, recipe.data.name, 100 * evaluation.top1,
+             100 * evaluation.top5, evaluation.loss);
 }
 
 }  // namespace
@@ -82,8 +82,11 @@ void add_eval_command(CLI::App& app) {
   CLI::App* command = app.add_subcommand("eval", "Measure the accuracy of a run's newest checkpoint on the test set");
   const auto arguments = std::make_shared<EvalArguments>();
   command->add_option("RUN_DIR", arguments->run, "The folder that 'paceline train' left")->required();
-  command->add_option("--data", arguments->data, "The folder of the data set, when it is not where the run had it")->type_name("DIR");
-  command->add_option("--step", arguments->step, "The checkpoint of this step instead of the newest")->type_name("N")->check(CLI::NonNegativeNumber);
+  command->add_option("--data", arguments->data, "The folder of the data set, when it is not where the run had it")
+      ->type_name("DIR");
+  command->add_option("--step", arguments->step, "The checkpoint of this step instead of the newest")
+      ->type_name("N")
+      ->check(CLI::NonNegativeNumber);
   command->add_flag("--json", arguments->json, "Print the result as JSON");
   command->callback([arguments] { evaluate(*arguments); });
 }

@@ -10,10 +10,10 @@
 #include "paceline/cli/eval_command.h"
 #include "paceline/cli/models_command.h"
 #include "paceline/cli/recipe_command.h"
-#include "paceline/cli/thread_waiting.h"
 #include "paceline/cli/train_command.h"
 #include "paceline/core/error.h"
 #include "paceline/core/nearest.h"
+#include "paceline/core/process_tuning.h"
 #include "paceline/core/version.h"
 
 namespace paceline {
@@ -21,7 +21,8 @@ namespace {
 
 std::vector<std::string> command_names(const CLI::App& app) {
   std::vector<std::string> names;
-  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) names.push_back(command->get_name());
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; }))
+    names.push_back(command->get_name());
   return names;
 }
 
@@ -30,7 +31,8 @@ void require_known_command(const CLI::App& app, int argc, char** argv) {
   if (argc < 2 || argv[1][0] == '-') return;
   const std::vector<std::string> names = command_names(app);
   if (std::ranges::find(names, argv[1]) != names.end()) return;
-  throw UsageError(fmt::format("there is no command '{}'{} (commands: {}; see 'paceline --help')", argv[1], did_you_mean(argv[1], names), fmt::join(names, ", ")));
+  throw UsageError(fmt::format("there is no command '{}'{} (commands: {}; see 'paceline --help')", argv[1],
+                               did_you_mean(argv[1], names), fmt::join(names, ", ")));
 }
 
 int run(int argc, char** argv) {
@@ -48,7 +50,7 @@ int run(int argc, char** argv) {
   add_models_command(app);
   add_recipe_command(app);
   try {
-    if (argc > 1 && std::string_view(argv[1]) == "train") wait_politely(argv);
+    if (argc > 1 && std::string_view(argv[1]) == "train") tune_process(argv);
     require_known_command(app, argc, argv);
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "paceline/core/number_text.h"
 #include "paceline/models/model.h"
 
 namespace paceline {
@@ -20,7 +21,8 @@ void list_models(const ModelsArguments& arguments) {
   for (const std::string& name : models.names()) {
     const ModelInfo& info = models.at(name);
     // Memory that is never touched costs nothing: even VGG-16 is only counted here.
-    const auto model = make_model(models, name, {.classes = arguments.classes, .image_size = std::max<int64_t>(info.smallest_input, 224)});
+    const auto model = make_model(
+        models, name, {.classes = arguments.classes, .image_size = std::max<int64_t>(info.smallest_input, 224)});
     rows.push_back({{"name", name},
                     {"parameters", parameter_count(*model)},
                     {"classes", arguments.classes},
@@ -33,10 +35,12 @@ void list_models(const ModelsArguments& arguments) {
   }
   fmt::print("{:<14} {:>12}  {:>8}  {}\n", "model", "parameters", "smallest", "");
   for (const auto& row : rows) {
-    fmt::print("{:<14} {:>12}  {:>5} px  {}\n", row["name"].get<std::string>(), row["parameters"].get<int64_t>(),
-               row["smallest_input"].get<int64_t>(), row["summary"].get<std::string>());
+    fmt::print("{:<14} {:>12}  {:>5} px  {}\n", row["name"].get<std::string>(),
+               with_commas(row["parameters"].get<uint64_t>()), row["smallest_input"].get<int64_t>(),
+               row["summary"].get<std::string>());
   }
-  fmt::print("\nParameters at {} classes and 3 channels; 'smallest' is the smallest image that a model takes.\n", arguments.classes);
+  fmt::print("\nParameters at {} classes and 3 channels; 'smallest' is the smallest image that a model takes.\n",
+             arguments.classes);
 }
 
 }  // namespace
@@ -44,7 +48,9 @@ void list_models(const ModelsArguments& arguments) {
 void add_models_command(CLI::App& app) {
   CLI::App* command = app.add_subcommand("models", "List the models that a recipe can name");
   const auto arguments = std::make_shared<ModelsArguments>();
-  command->add_option("--classes", arguments->classes, "Count parameters for this many classes")->capture_default_str()->check(CLI::PositiveNumber);
+  command->add_option("--classes", arguments->classes, "Count parameters for this many classes")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
   command->add_flag("--json", arguments->json, "Print the list as JSON");
   command->callback([arguments] { list_models(*arguments); });
 }

@@ -32,8 +32,9 @@ std::string command_to_resume(const TrainArguments& arguments, const RunFolder& 
 
 void print_results(const Summary& summary, const RunFolder& folder) {
   fmt::print("\n{}", to_table(summary));
-  fmt::print("  {:<14}{}/ (summary.json, metrics.jsonl, curves.svg, checkpoints/; 'tensorboard --logdir {}' shows it live)\n", "results",
-             folder.root.string(), folder.root.string());
+  fmt::print(
+      "  {:<14}{}/ (summary.json, metrics.jsonl, curves.svg, checkpoints/; 'tensorboard --logdir {}' shows it live)\n",
+      "results", folder.root.string(), folder.root.string());
 }
 
 ExitCode train(const TrainArguments& arguments) {
@@ -42,11 +43,13 @@ ExitCode train(const TrainArguments& arguments) {
   make_directories(folder.root);
   const RunLock lock(folder);
 
-  Progress progress(stderr, !arguments.quiet && isatty(STDERR_FILENO) != 0, arguments.quiet ? 0 : recipe.train.log_every_steps);
+  Progress progress(stderr, !arguments.quiet && isatty(STDERR_FILENO) != 0,
+                    arguments.quiet ? 0 : recipe.train.log_every_steps);
   Log log([&](std::string_view line) { progress.line(line); });
   if (arguments.quiet) log.set_level(Log::Level::warning);
   log.write_to(folder.log());
-  const Interrupt interrupt([&] { log.info("stopping after this step and writing a checkpoint (Ctrl-C again: stop at once)"); });
+  const Interrupt interrupt(
+      [&] { log.info("stopping after this step and writing a checkpoint (Ctrl-C again: stop at once)"); });
 
   const auto group = make_local_group();
   try {
@@ -75,15 +78,22 @@ ExitCode train(const TrainArguments& arguments) {
 }  // namespace
 
 void add_train_command(CLI::App& app, ExitCode& result) {
-  CLI::App* command = app.add_subcommand("train", "Train a model as a recipe says, and leave a folder with the results");
+  CLI::App* command =
+      app.add_subcommand("train", "Train a model as a recipe says, and leave a folder with the results");
   const auto arguments = std::make_shared<TrainArguments>();
-  command->add_option("RECIPE", arguments->recipe, "The recipe, a TOML file; 'paceline recipe keys' explains every key")->required();
-  command->add_option("--set", arguments->overrides, "Replace a key of the recipe: --set train.epochs=3 (may be repeated)")
+  command->add_option("RECIPE", arguments->recipe, "The recipe, a TOML file; 'paceline recipe keys' explains every key")
+      ->required();
+  command
+      ->add_option("--set", arguments->overrides, "Replace a key of the recipe: --set train.epochs=3 (may be repeated)")
       ->type_name("KEY=VALUE")
       ->take_all()
       ->allow_extra_args(false);
-  command->add_option("--out", arguments->out, "The folder for the results (default: runs/NAME, or runs/NAME-2 ... when taken)")->type_name("DIR");
-  command->add_flag("--resume", arguments->resume, "Go on from the newest intact checkpoint in the folder (default: the recipe's last run)");
+  command
+      ->add_option("--out", arguments->out,
+                   "The folder for the results (default: runs/NAME, or runs/NAME-2 ... when taken)")
+      ->type_name("DIR");
+  command->add_flag("--resume", arguments->resume,
+                    "Go on from the newest intact checkpoint in the folder (default: the recipe's last run)");
   command->add_flag("--json", arguments->json, "Print the summary as JSON on standard output");
   command->add_flag("--quiet", arguments->quiet, "No progress, only warnings and the results");
   command->footer(

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <condition_variable>
-#include <cstring>
 #include <exception>
 #include <mutex>
 #include <thread>
@@ -47,7 +46,8 @@ class Meeting {
 
  private:
   void require_all_alive(int rank) const {
-    if (failed_rank_ >= 0) throw PeerError(fmt::format("rank {}: rank {} failed and will not arrive", rank, failed_rank_));
+    if (failed_rank_ >= 0)
+      throw PeerError(fmt::format("rank {}: rank {} failed and will not arrive", rank, failed_rank_));
   }
 
   std::mutex mutex_;
@@ -65,10 +65,14 @@ void add_elements(std::span<T> sum, std::span<const T> part) {
 
 void add_into(TensorView sum, TensorView part) {
   switch (sum.dtype) {
-    case DType::f32: return add_elements<float>(sum.as<float>(), part.as<float>());
-    case DType::f64: return add_elements<double>(sum.as<double>(), part.as<double>());
-    case DType::i64: return add_elements<int64_t>(sum.as<int64_t>(), part.as<int64_t>());
-    default: CHECK_TRUE(false, "cannot sum {}", name_of(sum.dtype));
+    case DType::f32:
+      return add_elements<float>(sum.as<float>(), part.as<float>());
+    case DType::f64:
+      return add_elements<double>(sum.as<double>(), part.as<double>());
+    case DType::i64:
+      return add_elements<int64_t>(sum.as<int64_t>(), part.as<int64_t>());
+    default:
+      CHECK_TRUE(false, "cannot sum {}", name_of(sum.dtype));
   }
 }
 
@@ -93,19 +97,19 @@ class LocalGroup : public Group {
     for (int peer = 0; peer < size(); ++peer) {
       const TensorView part = chunk(meeting_->shown()[peer], rank_, size());
       if (peer == 0) {
-        std::memcpy(sum.data, part.data, part.bytes());
+        copy_bytes(sum, part);
       } else {
         add_into(sum, part);
       }
     }
-    for (const TensorView& peer : meeting_->shown()) std::memcpy(chunk(peer, rank_, size()).data, sum.data, sum.bytes());
+    for (const TensorView& peer : meeting_->shown()) copy_bytes(chunk(peer, rank_, size()), sum);
     meeting_->meet(rank_);
   }
 
   void broadcast(TensorView data, int root) override {
     if (size() == 1) return;
     meet_with(data);
-    if (rank_ != root) std::memcpy(data.data, meeting_->shown()[root].data, data.bytes());
+    if (rank_ != root) copy_bytes(data, meeting_->shown()[root]);
     meeting_->meet(rank_);
   }
 

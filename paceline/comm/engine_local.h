@@ -1,5 +1,5 @@
-// The local engine: ranks are threads of one process. A single rank is the ordinary one-process run; several serve tests
-// and small machines.
+// The local engine: ranks are threads of one process. A single rank is the ordinary one-process run; several serve
+// tests and small machines.
 #pragma once
 
 #include <functional>

@@ -17,24 +17,26 @@ namespace paceline::detail {
 }
 
 template <class Left, class Right>
-[[noreturn]] void comparison_failed(const char* file, int line, const char* text, const Left& left, const Right& right) {
+[[noreturn]] void comparison_failed(const char* file, int line, const char* text, const Left& left,
+                                    const Right& right) {
   check_failed(file, line, fmt::format("check failed: {} ({} vs. {})", text, left, right));
 }
 
 }  // namespace paceline::detail
 
-#define CHECK_TRUE(condition, ...)                                                                                 \
-  do {                                                                                                             \
-    if (!(condition)) [[unlikely]]                                                                                 \
-      ::paceline::detail::check_failed(__FILE__, __LINE__, "check failed: " #condition ": " + ::fmt::format(__VA_ARGS__)); \
+#define CHECK_TRUE(condition, ...)                                                                     \
+  do {                                                                                                 \
+    if (!(condition)) [[unlikely]]                                                                     \
+      ::paceline::detail::check_failed(__FILE__, __LINE__,                                             \
+                                       "check failed: " #condition ": " + ::fmt::format(__VA_ARGS__)); \
   } while (false)
 
-#define PACELINE_CHECK_COMPARISON(left, op, right)                                                                       \
-  do {                                                                                                                   \
-    const auto& check_left_ = (left);                                                                                    \
-    const auto& check_right_ = (right);                                                                                  \
-    if (!(check_left_ op check_right_)) [[unlikely]]                                                                     \
-      ::paceline::detail::comparison_failed(__FILE__, __LINE__, #left " " #op " " #right, check_left_, check_right_);    \
+#define PACELINE_CHECK_COMPARISON(left, op, right)                                                                    \
+  do {                                                                                                                \
+    const auto& check_left_ = (left);                                                                                 \
+    const auto& check_right_ = (right);                                                                               \
+    if (!(check_left_ op check_right_)) [[unlikely]]                                                                  \
+      ::paceline::detail::comparison_failed(__FILE__, __LINE__, #left " " #op " " #right, check_left_, check_right_); \
   } while (false)
 
 #define CHECK_EQ(left, right) PACELINE_CHECK_COMPARISON(left, ==, right)

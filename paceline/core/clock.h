@@ -15,7 +15,8 @@ class Clock {
 class SteadyClock : public Clock {
  public:
   int64_t now_ns() const override {
-    return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
+    return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
+        .count();
   }
 };
 

@@ -1,7 +1,7 @@
 // The two families of errors, and the exit code of each.
 //
-// The world failed: a subclass of Error below. Its text says what happened, where, and what to do next; `main` prints it
-// as one line and exits with its code. We failed: InternalError, thrown by the macros of check.h.
+// The world failed: a subclass of Error below. Its text says what happened, where, and what to do next; `main` prints
+// it as one line and exits with its code. We failed: InternalError, thrown by the macros of check.h.
 #pragma once
 
 #include <stdexcept>

@@ -16,7 +16,8 @@ namespace paceline {
 namespace {
 
 [[noreturn]] void fail(const char* verb, const std::filesystem::path& path, int code) {
-  const char* advice = code == ENOSPC || code == EDQUOT || code == EFBIG ? "; free some space or choose another folder with --out" : "";
+  const char* advice =
+      code == ENOSPC || code == EDQUOT || code == EFBIG ? "; free some space or choose another folder with --out" : "";
   throw FileError(fmt::format("cannot {} {}: {}{}", verb, path.string(), std::strerror(code), advice));
 }
 

@@ -8,6 +8,7 @@
 #include <fstream>
 
 #include "paceline/core/error.h"
+#include "paceline/core/test_folder.h"
 
 namespace paceline {
 namespace {
@@ -18,19 +19,13 @@ using testing::ThrowsMessage;
 
 class FileTest : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string name = testing::TempDir() + "paceline_file_XXXXXX";
-    ASSERT_NE(::mkdtemp(name.data()), nullptr);
-    folder_ = name;
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
   size_t entries() const {
     return static_cast<size_t>(
         std::distance(std::filesystem::directory_iterator(folder_), std::filesystem::directory_iterator()));
   }
 
-  std::filesystem::path folder_;
+  const TestFolder test_folder_;
+  const std::filesystem::path folder_ = test_folder_.path();
 };
 
 TEST_F(FileTest, ReadsWhatWasWrittenWithAllItsBytes) {

@@ -12,19 +12,26 @@ namespace {
 
 spdlog::level::level_enum spdlog_level(Log::Level level) {
   switch (level) {
-    case Log::Level::debug: return spdlog::level::debug;
-    case Log::Level::info: return spdlog::level::info;
-    case Log::Level::warning: return spdlog::level::warn;
-    case Log::Level::error: return spdlog::level::err;
+    case Log::Level::debug:
+      return spdlog::level::debug;
+    case Log::Level::info:
+      return spdlog::level::info;
+    case Log::Level::warning:
+      return spdlog::level::warn;
+    case Log::Level::error:
+      return spdlog::level::err;
   }
   return spdlog::level::info;
 }
 
 std::string_view prefix(Log::Level level) {
   switch (level) {
-    case Log::Level::warning: return "warning: ";
-    case Log::Level::error: return "error: ";
-    default: return "";
+    case Log::Level::warning:
+      return "warning: ";
+    case Log::Level::error:
+      return "error: ";
+    default:
+      return "";
   }
 }
 
@@ -39,7 +46,8 @@ Log::~Log() = default;
 
 void Log::write_to(const std::filesystem::path& path) {
   try {
-    file_ = std::make_unique<File>(spdlog::logger("file", std::make_shared<spdlog::sinks::basic_file_sink_mt>(path.string())));
+    file_ = std::make_unique<File>(
+        spdlog::logger("file", std::make_shared<spdlog::sinks::basic_file_sink_mt>(path.string())));
     file_->logger.set_pattern("%Y-%m-%d %H:%M:%S.%e %l %v");
     file_->logger.set_level(spdlog::level::debug);
     file_->logger.flush_on(spdlog::level::debug);  // a killed run keeps its last line

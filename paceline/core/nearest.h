@@ -8,8 +8,8 @@
 
 namespace paceline {
 
-// The candidate with the fewest edits (insert, delete, replace, swap of neighbours) if it is close enough to be a typing
-// error; the first one in order at equal distance.
+// The candidate with the fewest edits (insert, delete, replace, swap of neighbours) if it is close enough to be a
+// typing error; the first one in order at equal distance.
 std::optional<std::string> nearest(std::string_view word, const std::vector<std::string>& candidates);
 
 // "; did you mean 'resnet18'?" or nothing.

@@ -1,5 +1,5 @@
-// Random numbers without state: each is a pure function of a key and an index, so that a run can be resumed anywhere and
-// shared among any number of ranks. Philox4x32-10 (Salmon et al., 2011).
+// Random numbers without state: each is a pure function of a key and an index, so that a run can be resumed anywhere
+// and shared among any number of ranks. Philox4x32-10 (Salmon et al., 2011).
 //
 //   const RandomKey crop = RandomKey(seed).with(epoch).with(sample);
 //   const int top = crop.below(0, 9), left = crop.below(1, 9);
@@ -23,7 +23,7 @@ class RandomKey {
   RandomKey with(std::string_view name) const;
 
   uint64_t bits(uint64_t index) const;
-  double uniform(uint64_t index) const;                 // [0, 1)
+  double uniform(uint64_t index) const;                  // [0, 1)
   uint64_t below(uint64_t index, uint64_t bound) const;  // [0, bound). REQUIRES: bound > 0
   // Standard normal numbers, two from each block: elements 2i and 2i+1 of the key's infinite sequence.
   std::array<float, 2> normal_pair(uint64_t pair_index) const;

@@ -97,8 +97,9 @@ struct Recipe {
   } checkpoint;
 
   // ---- not keys -----------------------------------------------------------------------------------------------------
-  std::string title;                            // the file's name without folder and .toml
-  std::map<std::string, std::string> written;  // where each key that was given stands: "train.seed" -> "r.toml:7:1" or "--set train.seed=2"
+  std::string title;  // the file's name without folder and .toml
+  std::map<std::string, std::string>
+      written;  // where each key that was given stands: "train.seed" -> "r.toml:7:1" or "--set train.seed=2"
 
   // "r.toml:7:1: train.seed", or "train.seed" when the default stands: how every message about a key begins.
   std::string where(std::string_view key) const;
@@ -107,9 +108,11 @@ struct Recipe {
   [[noreturn]] void refuse(std::string_view key, const std::string& what) const;
 };
 
-// Reads and checks. `overrides` are "section.key=value" as --set takes them: the value is TOML, or a bare word for text.
+// Reads and checks. `overrides` are "section.key=value" as --set takes them: the value is TOML, or a bare word for
+// text.
 Recipe read_recipe(const std::filesystem::path& file, const std::vector<std::string>& overrides = {});
-Recipe parse_recipe(std::string_view toml, const std::string& file_name, const std::vector<std::string>& overrides = {});
+Recipe parse_recipe(std::string_view toml, const std::string& file_name,
+                    const std::vector<std::string>& overrides = {});
 
 // The whole recipe as TOML, every key with its value. parse_recipe(print_recipe(r)) gives r again.
 std::string print_recipe(const Recipe& recipe);

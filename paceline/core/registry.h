@@ -1,5 +1,5 @@
-// Things known by name: models, data sets, optimizers. A registry is a value that a program owns and may add its own to;
-// there is no global one.
+// Things known by name: models, data sets, optimizers. A registry is a value that a program owns and may add its own
+// to; there is no global one.
 #pragma once
 
 #include <fmt/format.h>
@@ -20,7 +20,8 @@ class Registry {
   explicit Registry(std::string noun) : noun_(std::move(noun)) {}
 
   void add(const std::string& name, T entry) {
-    if (!entries_.emplace(name, std::move(entry)).second) throw UsageError(fmt::format("there are two {}s named '{}'", noun_, name));
+    if (!entries_.emplace(name, std::move(entry)).second)
+      throw UsageError(fmt::format("there are two {}s named '{}'", noun_, name));
   }
 
   bool contains(const std::string& name) const { return entries_.contains(name); }
@@ -34,7 +35,8 @@ class Registry {
 
   // The text of that error, for callers that know where the name was written.
   std::string unknown(const std::string& name) const {
-    return fmt::format("there is no {} '{}'{} (known: {})", noun_, name, did_you_mean(name, names()), fmt::join(names(), ", "));
+    return fmt::format("there is no {} '{}'{} (known: {})", noun_, name, did_you_mean(name, names()),
+                       fmt::join(names(), ", "));
   }
 
   std::vector<std::string> names() const {

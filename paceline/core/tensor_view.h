@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -18,12 +19,16 @@ enum class DeviceKind : uint8_t { cpu, cuda };
 constexpr size_t size_of(DType dtype) {
   switch (dtype) {
     case DType::f64:
-    case DType::i64: return 8;
+    case DType::i64:
+      return 8;
     case DType::f32:
-    case DType::i32: return 4;
+    case DType::i32:
+      return 4;
     case DType::f16:
-    case DType::bf16: return 2;
-    case DType::u8: return 1;
+    case DType::bf16:
+      return 2;
+    case DType::u8:
+      return 1;
   }
   return 0;
 }
@@ -36,11 +41,16 @@ constexpr std::string_view name_of(DType dtype) {
 // The dtype that a C++ element type is stored as. f16 and bf16 have no C++ type here: they are uint16_t (half.h).
 template <class T>
 inline constexpr DType kDTypeOf = [] { static_assert(sizeof(T) == 0, "no DType for this element type"); }();
-template <> inline constexpr DType kDTypeOf<float> = DType::f32;
-template <> inline constexpr DType kDTypeOf<double> = DType::f64;
-template <> inline constexpr DType kDTypeOf<int32_t> = DType::i32;
-template <> inline constexpr DType kDTypeOf<int64_t> = DType::i64;
-template <> inline constexpr DType kDTypeOf<uint8_t> = DType::u8;
+template <>
+inline constexpr DType kDTypeOf<float> = DType::f32;
+template <>
+inline constexpr DType kDTypeOf<double> = DType::f64;
+template <>
+inline constexpr DType kDTypeOf<int32_t> = DType::i32;
+template <>
+inline constexpr DType kDTypeOf<int64_t> = DType::i64;
+template <>
+inline constexpr DType kDTypeOf<uint8_t> = DType::u8;
 
 struct TensorView {
   void* data = nullptr;
@@ -77,7 +87,14 @@ TensorView view(std::vector<T>& elements) {
   return view(std::span<T>(elements));
 }
 
-// Part `index` of `parts` nearly equal ones; the first `count % parts` are one element longer, so chunk 0 is the largest.
+// REQUIRES: the same number of bytes on both sides, which do not overlap.
+inline void copy_bytes(TensorView to, TensorView from) {
+  CHECK_EQ(to.bytes(), from.bytes());
+  if (to.bytes() > 0) std::memcpy(to.data, from.data, to.bytes());  // an empty view may point nowhere
+}
+
+// Part `index` of `parts` nearly equal ones; the first `count % parts` are one element longer, so chunk 0 is the
+// largest.
 inline TensorView chunk(TensorView whole, size_t index, size_t parts) {
   CHECK_LT(index, parts);
   const size_t base = whole.count / parts;

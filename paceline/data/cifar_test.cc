@@ -2,7 +2,7 @@
 
 #include <gmock/gmock.h>
 
-#include "paceline/data/test_folder.h"
+#include "paceline/data/test_files.h"
 
 namespace paceline {
 namespace {
@@ -32,8 +32,9 @@ LabelledImages read(const std::vector<fs::path>& files, const CifarLabels& label
 
 TEST(Cifar, ReadsFilesOneAfterTheOther) {
   const TestFolder folder;
-  const LabelledImages images =
-      read({folder.write("1.bin", records({{3}, {9}})), folder.write("2.bin", records({{0}, {5}}))}, {10}, 2);
+  const LabelledImages images = read({write_bytes(folder.path() / "1.bin", records({{3}, {9}})),
+                                      write_bytes(folder.path() / "2.bin", records({{0}, {5}}))},
+                                     {10}, 2);
   EXPECT_THAT(images.labels, ElementsAre(3, 9, 0, 5));
   EXPECT_EQ(images.shape, (ImageShape{3, 32, 32}));
   EXPECT_EQ(images.classes, 10);
@@ -45,7 +46,8 @@ TEST(Cifar, ReadsFilesOneAfterTheOther) {
 
 TEST(Cifar, LearnsTheLastOfSeveralLabels) {
   const TestFolder folder;
-  const LabelledImages images = read({folder.write("train.bin", records({{19, 99}, {0, 1}}))}, {20, 100}, 2);
+  const LabelledImages images =
+      read({write_bytes(folder.path() / "train.bin", records({{19, 99}, {0, 1}}))}, {20, 100}, 2);
   EXPECT_THAT(images.labels, ElementsAre(99, 1));
   EXPECT_EQ(images.classes, 100);
   EXPECT_EQ(images.pixels[0], 0);
@@ -56,7 +58,7 @@ TEST(Cifar, LearnsTheLastOfSeveralLabels) {
 TEST(Cifar, RefusesAFileCutAtAnyByte) {
   const TestFolder folder;
   const Bytes whole = records({{1}, {2}});
-  const fs::path path = folder.write("cut.bin", whole);
+  const fs::path path = write_bytes(folder.path() / "cut.bin", whole);
   for (size_t count = whole.size(); count-- > 0;) {
     fs::resize_file(path, count);
     ASSERT_THAT(data_error([&] { read({path}, {10}, 2); }),
@@ -68,13 +70,13 @@ TEST(Cifar, RefusesBytesThatFollow) {
   const TestFolder folder;
   Bytes bytes = records({{1}, {2}});
   bytes.push_back(0);
-  EXPECT_THAT(data_error([&] { read({folder.write("long.bin", bytes)}, {10}, 2); }),
+  EXPECT_THAT(data_error([&] { read({write_bytes(folder.path() / "long.bin", bytes)}, {10}, 2); }),
               AllOf(HasSubstr("at most 6146 bytes"), HasSubstr("found 6147")));
 }
 
 TEST(Cifar, RefusesAHugeFileWithoutReadingIt) {
   const TestFolder folder;
-  const fs::path path = folder.write("huge.bin", {});
+  const fs::path path = write_bytes(folder.path() / "huge.bin", {});
   fs::resize_file(path, uint64_t{1} << 40);  // a hole: takes no space
   EXPECT_THAT(data_error([&] { read({path}, {10}, 2); }), HasSubstr("found 1099511627776"));
 }
@@ -82,11 +84,11 @@ TEST(Cifar, RefusesAHugeFileWithoutReadingIt) {
 TEST(Cifar, RefusesALabelOutOfRangeAndNamesItsByte) {
   const TestFolder folder;
   EXPECT_THAT(data_error([&] {
-                read({folder.write("a.bin", records({{1}, {10}}))}, {10}, 2);
+                read({write_bytes(folder.path() / "a.bin", records({{1}, {10}}))}, {10}, 2);
               }),
               HasSubstr("a.bin, byte 3073: expected a label below 10, found 10"));
   EXPECT_THAT(data_error([&] {
-                read({folder.write("b.bin", records({{1, 100}}))}, {20, 100}, 1);
+                read({write_bytes(folder.path() / "b.bin", records({{1, 100}}))}, {20, 100}, 1);
               }),
               HasSubstr("b.bin, byte 1: expected a label below 100, found 100"));
 }
@@ -100,7 +102,7 @@ TEST(Cifar, NamesAMissingFile) {
 
 // Files of the published sizes, all zero (they take no space) but for the first label.
 void write_published_size(const TestFolder& folder, const fs::path& name, size_t bytes, const Bytes& beginning) {
-  fs::resize_file(folder.write(name, beginning), bytes);
+  fs::resize_file(write_bytes(folder.path() / name, beginning), bytes);
 }
 
 TEST(Cifar, OpensThePublishedLayoutOfCifar10) {

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <zlib.h>
 
-#include "paceline/data/test_folder.h"
+#include "paceline/data/test_files.h"
 
 namespace paceline {
 namespace {
@@ -47,7 +47,7 @@ TEST(Idx, ReadsPlainAndCompressedAlike) {
   const TestFolder folder;
   const Bytes file = idx({2, 3, 4}, counting(24));
   for (const Bytes& bytes : {file, gzip(file)}) {
-    const IdxFile read = read_idx(folder.write("images", bytes), 3);
+    const IdxFile read = read_idx(write_bytes(folder.path() / "images", bytes), 3);
     EXPECT_THAT(read.dimensions, ElementsAre(2, 3, 4));
     EXPECT_EQ(read.values, counting(24));
   }
@@ -59,13 +59,14 @@ TEST(Idx, ReadsAGzipFileOfSeveralMembers) {
   Bytes members = gzip(first(file, 10));
   const Bytes rest = gzip({file.begin() + 10, file.end()});
   members.insert(members.end(), rest.begin(), rest.end());
-  EXPECT_EQ(read_idx(folder.write("labels.gz", members), 1).values, counting(24));
+  EXPECT_EQ(read_idx(write_bytes(folder.path() / "labels.gz", members), 1).values, counting(24));
 }
 
 TEST(Idx, ReadsDataThatCompressesAsFarAsDeflateCan) {
   const TestFolder folder;
   const uint32_t size = 4'000'000;
-  EXPECT_TRUE(read_idx(folder.write("zeros.gz", gzip(idx({size}, Bytes(size)))), 1).values == Bytes(size));
+  EXPECT_TRUE(read_idx(write_bytes(folder.path() / "zeros.gz", gzip(idx({size}, Bytes(size)))), 1).values ==
+              Bytes(size));
 }
 
 TEST(Idx, RefusesAFileCutAtAnyByte) {
@@ -73,7 +74,7 @@ TEST(Idx, RefusesAFileCutAtAnyByte) {
   const Bytes file = idx({2, 3, 4}, counting(24));
   for (const Bytes& whole : {file, gzip(file)}) {
     for (size_t count = 0; count < whole.size(); ++count) {
-      const auto path = folder.write("cut", first(whole, count));
+      const auto path = write_bytes(folder.path() / "cut", first(whole, count));
       EXPECT_THAT(data_error([&] { read_idx(path, 3); }), AllOf(HasSubstr(path.string()), HasSubstr("byte")))
           << "after " << count << " of " << whole.size() << " bytes";
     }
@@ -82,7 +83,7 @@ TEST(Idx, RefusesAFileCutAtAnyByte) {
 
 TEST(Idx, NamesTheByteWhereAPlainFileEnds) {
   const TestFolder folder;
-  const auto path = folder.write("cut", first(idx({2, 3, 4}, counting(24)), 30));
+  const auto path = write_bytes(folder.path() / "cut", first(idx({2, 3, 4}, counting(24)), 30));
   EXPECT_THAT(data_error([&] { read_idx(path, 3); }),
               AllOf(HasSubstr("byte 16: expected 2 x 3 x 4 bytes"), HasSubstr("found 14")));
 }
@@ -92,10 +93,12 @@ TEST(Idx, RefusesBytesThatFollow) {
   Bytes file = idx({3}, counting(3));
   Bytes compressed = gzip(file);
   compressed.push_back(0);
-  EXPECT_THAT(data_error([&] { read_idx(folder.write("a.gz", compressed), 1); }), HasSubstr("1 more bytes"));
+  EXPECT_THAT(data_error([&] { read_idx(write_bytes(folder.path() / "a.gz", compressed), 1); }),
+              HasSubstr("1 more bytes"));
   file.push_back(0);
-  EXPECT_THAT(data_error([&] { read_idx(folder.write("a", file), 1); }), HasSubstr("byte 11: expected the end"));
-  EXPECT_THAT(data_error([&] { read_idx(folder.write("b.gz", gzip(file)), 1); }),
+  EXPECT_THAT(data_error([&] { read_idx(write_bytes(folder.path() / "a", file), 1); }),
+              HasSubstr("byte 11: expected the end"));
+  EXPECT_THAT(data_error([&] { read_idx(write_bytes(folder.path() / "b.gz", gzip(file)), 1); }),
               HasSubstr("byte 11: expected the end"));
 }
 
@@ -106,17 +109,17 @@ TEST(Idx, RefusesACompressedFileWithAnyByteOfItsDataChanged) {
   for (size_t at = 10; at < whole.size(); ++at) {
     Bytes damaged = whole;
     damaged[at] ^= 0x55;
-    const auto path = folder.write("damaged.gz", damaged);
+    const auto path = write_bytes(folder.path() / "damaged.gz", damaged);
     EXPECT_THAT(data_error([&] { read_idx(path, 1); }), HasSubstr(path.string())) << "byte " << at;
   }
 }
 
 TEST(Idx, RefusesAnotherKindOfFile) {
   const TestFolder folder;
-  const auto labels = folder.write("labels", idx({24}, counting(24)));
+  const auto labels = write_bytes(folder.path() / "labels", idx({24}, counting(24)));
   EXPECT_THAT(data_error([&] { read_idx(labels, 3); }),
               AllOf(HasSubstr("byte 0: expected 00 00 08 03"), HasSubstr("found 00 00 08 01")));
-  const auto text = folder.write("text", Bytes(100, 'x'));
+  const auto text = write_bytes(folder.path() / "text", Bytes(100, 'x'));
   EXPECT_THAT(data_error([&] { read_idx(text, 1); }), HasSubstr("found 78 78 78 78"));
 }
 
@@ -125,7 +128,7 @@ TEST(Idx, RefusesAbsurdSizesBeforeAllocatingThem) {
   const TestFolder folder;
   for (const Bytes& file : {idx({~0u, ~0u, ~0u}, counting(24)), idx({1u << 24, 1u << 12, 1u << 12}, counting(24))}) {
     for (const Bytes& bytes : {file, gzip(file)}) {
-      const auto path = folder.write("absurd", bytes);
+      const auto path = write_bytes(folder.path() / "absurd", bytes);
       EXPECT_THAT(data_error([&] { read_idx(path, 3); }), HasSubstr("byte 16: expected"));
     }
   }
@@ -133,7 +136,7 @@ TEST(Idx, RefusesAbsurdSizesBeforeAllocatingThem) {
 
 TEST(Idx, RefusesAnEmptyDimension) {
   const TestFolder folder;
-  const auto path = folder.write("empty", idx({2, 0, 4}, {}));
+  const auto path = write_bytes(folder.path() / "empty", idx({2, 0, 4}, {}));
   EXPECT_THAT(data_error([&] { read_idx(path, 3); }), HasSubstr("byte 8: expected a size of 1 or more, found 0"));
 }
 
@@ -146,16 +149,16 @@ TEST(Idx, RefusesWhatIsNotAFile) {
 
 TEST(Idx, RefusesALabelOutOfRangeAndNamesItsByte) {
   const TestFolder folder;
-  const auto images = folder.write("images", idx({3, 1, 1}, {1, 2, 3}));
-  const auto labels = folder.write("labels", idx({3}, {9, 10, 0}));
+  const auto images = write_bytes(folder.path() / "images", idx({3, 1, 1}, {1, 2, 3}));
+  const auto labels = write_bytes(folder.path() / "labels", idx({3}, {9, 10, 0}));
   EXPECT_THAT(data_error([&] { read_idx_images(images, labels, 10); }),
               AllOf(HasSubstr(labels.string()), HasSubstr("byte 9: expected a label below 10, found 10")));
 }
 
 TEST(Idx, RefusesImagesAndLabelsOfDifferentNumber) {
   const TestFolder folder;
-  const auto images = folder.write("images", idx({3, 1, 1}, {1, 2, 3}));
-  const auto labels = folder.write("labels", idx({2}, {9, 1}));
+  const auto images = write_bytes(folder.path() / "images", idx({3, 1, 1}, {1, 2, 3}));
+  const auto labels = write_bytes(folder.path() / "labels", idx({2}, {9, 1}));
   EXPECT_THAT(data_error([&] { read_idx_images(images, labels, 10); }),
               AllOf(HasSubstr("3 images"), HasSubstr("2 labels")));
 }
@@ -163,10 +166,10 @@ TEST(Idx, RefusesImagesAndLabelsOfDifferentNumber) {
 class MnistFamily : public testing::Test {
  protected:
   void SetUp() override {
-    folder.write("train-images-idx3-ubyte", idx({3, 2, 2}, counting(12)));
-    folder.write("train-labels-idx1-ubyte.gz", gzip(idx({3}, {2, 0, 1})));
-    folder.write("t10k-images-idx3-ubyte.gz", gzip(idx({2, 2, 2}, counting(8))));
-    folder.write("t10k-labels-idx1-ubyte", idx({2}, {1, 2}));
+    write_bytes(folder.path() / "train-images-idx3-ubyte", idx({3, 2, 2}, counting(12)));
+    write_bytes(folder.path() / "train-labels-idx1-ubyte.gz", gzip(idx({3}, {2, 0, 1})));
+    write_bytes(folder.path() / "t10k-images-idx3-ubyte.gz", gzip(idx({2, 2, 2}, counting(8))));
+    write_bytes(folder.path() / "t10k-labels-idx1-ubyte", idx({2}, {1, 2}));
   }
   DatasetPair open(DatasetOptions options = {}) const {
     options.root = folder.path();
@@ -202,7 +205,7 @@ TEST_F(MnistFamily, RefusesMoreSamplesThanThereAre) {
 }
 
 TEST_F(MnistFamily, RefusesTestImagesOfAnotherShape) {
-  folder.write("t10k-images-idx3-ubyte.gz", gzip(idx({2, 2, 3}, counting(12))));
+  write_bytes(folder.path() / "t10k-images-idx3-ubyte.gz", gzip(idx({2, 2, 3}, counting(12))));
   EXPECT_THAT(data_error([&] { open(); }), AllOf(HasSubstr("2x2"), HasSubstr("2x3")));
 }
 

@@ -9,7 +9,7 @@
 
 #include "paceline/core/error.h"
 #include "paceline/data/synthetic.h"
-#include "paceline/data/test_folder.h"
+#include "paceline/data/test_files.h"
 
 // Every allocation of this program is counted, on all threads.
 std::atomic<int64_t> allocations = 0;

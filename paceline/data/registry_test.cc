@@ -4,7 +4,7 @@
 
 #include "paceline/data/dataset.h"
 #include "paceline/data/memory_dataset.h"
-#include "paceline/data/test_folder.h"
+#include "paceline/data/test_files.h"
 
 namespace paceline {
 namespace {

@@ -6,8 +6,8 @@ namespace paceline {
 namespace {
 
 // The branch outside the loop, so that each loop is straight-line code for the vectoriser.
-PACELINE_VECTORISED void heavy_ball(float* __restrict w, const float* __restrict gradient, float* __restrict u, size_t count,
-                                    float rate, float momentum, float decay, float scale) {
+PACELINE_VECTORISED void heavy_ball(float* __restrict w, const float* __restrict gradient, float* __restrict u,
+                                    size_t count, float rate, float momentum, float decay, float scale) {
   for (size_t i = 0; i < count; ++i) {
     const float g = scale * gradient[i] + decay * w[i];
     u[i] = momentum * u[i] + g;
@@ -15,8 +15,8 @@ PACELINE_VECTORISED void heavy_ball(float* __restrict w, const float* __restrict
   }
 }
 
-PACELINE_VECTORISED void nesterov(float* __restrict w, const float* __restrict gradient, float* __restrict u, size_t count,
-                                  float rate, float momentum, float decay, float scale) {
+PACELINE_VECTORISED void nesterov(float* __restrict w, const float* __restrict gradient, float* __restrict u,
+                                  size_t count, float rate, float momentum, float decay, float scale) {
   for (size_t i = 0; i < count; ++i) {
     const float g = scale * gradient[i] + decay * w[i];
     u[i] = momentum * u[i] + g;

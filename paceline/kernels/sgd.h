@@ -1,8 +1,10 @@
 // SGD with momentum on a run of parameters, and what gradient clipping needs.
 //
-//   g <- scale·gradient + decay·w;   u <- momentum·u + g;   w <- w - rate·u      (Nesterov: w <- w - rate·(g + momentum·u))
+//   g <- scale·gradient + decay·w;   u <- momentum·u + g;   w <- w - rate·u      (Nesterov: w <- w - rate·(g +
+//   momentum·u))
 //
-// One pass: 12 bytes read and 8 written per parameter. Elementwise, so the bits do not depend on how callers cut the run.
+// One pass: 12 bytes read and 8 written per parameter. Elementwise, so the bits do not depend on how callers cut the
+// run.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +20,8 @@ struct SgdCoefficients {
 };
 
 void sgd_update(float* weights, const float* gradient, float* momentum, size_t count, const SgdCoefficients& c);
-void sgd_update_reference(float* weights, const float* gradient, float* momentum, size_t count, const SgdCoefficients& c);
+void sgd_update_reference(float* weights, const float* gradient, float* momentum, size_t count,
+                          const SgdCoefficients& c);
 
 // In double precision and fixed order.
 double sum_of_squares(const float* values, size_t count);

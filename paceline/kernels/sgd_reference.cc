@@ -2,7 +2,8 @@
 
 namespace paceline {
 
-void sgd_update_reference(float* weights, const float* gradient, float* momentum, size_t count, const SgdCoefficients& c) {
+void sgd_update_reference(float* weights, const float* gradient, float* momentum, size_t count,
+                          const SgdCoefficients& c) {
   for (size_t i = 0; i < count; ++i) {
     const float g = c.gradient_scale * gradient[i] + c.weight_decay * weights[i];
     momentum[i] = c.momentum * momentum[i] + g;

@@ -20,7 +20,8 @@ class SgdUpdateTest : public ::testing::TestWithParam<std::tuple<size_t, bool>> 
 
 TEST_P(SgdUpdateTest, EqualsItsReferenceBitForBit) {
   const auto [count, nesterov] = GetParam();
-  const SgdCoefficients c = {.rate = 0.3f, .momentum = 0.9f, .weight_decay = 5e-4f, .gradient_scale = 0.7f, .nesterov = nesterov};
+  const SgdCoefficients c = {
+      .rate = 0.3f, .momentum = 0.9f, .weight_decay = 5e-4f, .gradient_scale = 0.7f, .nesterov = nesterov};
   std::vector<float> weights = numbers(1, count), momentum = numbers(2, count);
   std::vector<float> expected_weights = weights, expected_momentum = momentum;
   for (uint64_t step = 0; step < 3; ++step) {
@@ -37,7 +38,8 @@ INSTANTIATE_TEST_SUITE_P(Sizes, SgdUpdateTest,
 
 TEST(SgdUpdate, OneStepIsTheFormula) {
   float weight = 2, gradient = 3, momentum = 5;
-  sgd_update(&weight, &gradient, &momentum, 1, {.rate = 0.1f, .momentum = 0.5f, .weight_decay = 0.25f, .gradient_scale = 2, .nesterov = false});
+  sgd_update(&weight, &gradient, &momentum, 1,
+             {.rate = 0.1f, .momentum = 0.5f, .weight_decay = 0.25f, .gradient_scale = 2, .nesterov = false});
   EXPECT_FLOAT_EQ(momentum, 0.5f * 5 + (2 * 3 + 0.25f * 2));  // 9
   EXPECT_FLOAT_EQ(weight, 2 - 0.1f * 9);
 }

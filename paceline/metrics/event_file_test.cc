@@ -9,6 +9,7 @@
 
 #include "paceline/core/error.h"
 #include "paceline/core/file.h"
+#include "paceline/core/test_folder.h"
 
 namespace paceline {
 namespace {
@@ -17,14 +18,8 @@ using std::string_literals::operator""s;
 
 class EventFileTest : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string name = testing::TempDir() + "paceline_events_XXXXXX";
-    ASSERT_NE(::mkdtemp(name.data()), nullptr);
-    folder_ = name;
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
-  std::filesystem::path folder_;
+  const TestFolder test_folder_;
+  const std::filesystem::path folder_ = test_folder_.path();
 };
 
 TEST(Crc32c, GivesTheKnownAnswers) {

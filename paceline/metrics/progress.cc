@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "paceline/core/number_text.h"
+
 namespace paceline {
 namespace {
 
@@ -28,14 +30,9 @@ std::string format_loss(double loss) {
   return std::abs(loss) < 10 ? fmt::format("{:.3f}", loss) : fmt::format("{:.4g}", loss);
 }
 
-std::string with_commas(int64_t number) {
-  std::string digits = fmt::format("{}", number);
-  for (size_t at = digits.size(); at > 3; at -= 3) digits.insert(at - 3, 1, ',');
-  return digits;
-}
-
 std::string format_rate(double per_second) {
-  return per_second < 100 ? fmt::format("{:.3g}", per_second) : with_commas(std::llround(per_second));
+  return per_second < 100 ? fmt::format("{:.3g}", per_second)
+                          : with_commas(static_cast<uint64_t>(std::llround(per_second)));
 }
 
 std::string format_duration(double seconds) {

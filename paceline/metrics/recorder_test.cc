@@ -10,6 +10,7 @@
 
 #include "paceline/core/error.h"
 #include "paceline/core/file.h"
+#include "paceline/core/test_folder.h"
 
 namespace paceline {
 namespace {
@@ -18,13 +19,6 @@ using testing::HasSubstr;
 
 class RecorderTest : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string name = testing::TempDir() + "paceline_recorder_XXXXXX";
-    ASSERT_NE(::mkdtemp(name.data()), nullptr);
-    folder_ = name;
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
   std::string lines() const { return read_file(folder_ / "metrics.jsonl"); }
   void write(const std::string& text) const { std::ofstream(folder_ / "metrics.jsonl") << text; }
 
@@ -36,7 +30,8 @@ class RecorderTest : public testing::Test {
     return all;
   }
 
-  std::filesystem::path folder_;
+  const TestFolder test_folder_;
+  const std::filesystem::path folder_ = test_folder_.path();
 };
 
 std::string step_line(int step) { return "{\"kind\":\"train\",\"step\":" + std::to_string(step) + ",\"loss\":1.0}\n"; }

@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "paceline/core/error.h"
+#include "paceline/core/test_folder.h"
 #include "paceline/metrics/line_chart.h"
 #include "paceline/metrics/recorder.h"
 
@@ -14,14 +15,8 @@ namespace {
 
 class RunChartTest : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string name = testing::TempDir() + "paceline_chart_XXXXXX";
-    ASSERT_NE(::mkdtemp(name.data()), nullptr);
-    folder_ = name;
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
-  std::filesystem::path folder_;
+  const TestFolder test_folder_;
+  const std::filesystem::path folder_ = test_folder_.path();
 };
 
 TEST_F(RunChartTest, DrawsLossAndAccuracyInPercentOfTrainingAndTest) {

@@ -19,7 +19,8 @@ double squared_length(const torch::Tensor& values) {
   at::parallel_for(0, blocks, 1, [&](int64_t begin, int64_t end) {
     for (int64_t block = begin; block < end; ++block) {
       const int64_t first = block * kBlock;
-      sums[static_cast<size_t>(block)] = sum_of_squares(data + first, static_cast<size_t>(std::min(kBlock, count - first)));
+      sums[static_cast<size_t>(block)] =
+          sum_of_squares(data + first, static_cast<size_t>(std::min(kBlock, count - first)));
     }
   });
   double total = 0;

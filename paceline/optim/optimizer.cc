@@ -24,7 +24,8 @@ void Optimizer::load_state(const State& saved, const std::string& source) {
 Registry<OptimizerFactory> builtin_optimizers() {
   Registry<OptimizerFactory> optimizers("optimizer");
   optimizers.add("sgd", [](std::vector<Parameter> parameters, const Recipe::Optimizer& recipe) {
-    return std::make_unique<Sgd>(std::move(parameters), SgdOptions{.weight_decay = recipe.weight_decay, .nesterov = recipe.nesterov});
+    return std::make_unique<Sgd>(std::move(parameters),
+                                 SgdOptions{.weight_decay = recipe.weight_decay, .nesterov = recipe.nesterov});
   });
   return optimizers;
 }

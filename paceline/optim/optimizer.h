@@ -31,7 +31,8 @@ class Optimizer {
   // Parameters without a gradient are left as they are.
   virtual void step(const StepCoefficients& coefficients) = 0;
 
-  // The live tensors, not copies. Loading copies into them; anything missing, unexpected or of another shape: DataError.
+  // The live tensors, not copies. Loading copies into them; anything missing, unexpected or of another shape:
+  // DataError.
   virtual State state() const = 0;
   void load_state(const State& saved, const std::string& source);
 };

@@ -11,7 +11,8 @@ namespace paceline {
 struct Parameter {
   std::string name;
   torch::Tensor tensor;
-  bool decayed;  // weight decay applies; never to biases and batch normalisation (Jia: this is worth points of accuracy)
+  bool
+      decayed;  // weight decay applies; never to biases and batch normalisation (Jia: this is worth points of accuracy)
 };
 
 // The trainable parameters of a module in their registered order. A tensor of one dimension is a bias, γ or β.

@@ -29,7 +29,8 @@ void update_on_device(const torch::Tensor& weights, const torch::Tensor& gradien
 
 }  // namespace
 
-Sgd::Sgd(std::vector<Parameter> parameters, SgdOptions options) : parameters_(std::move(parameters)), options_(options) {
+Sgd::Sgd(std::vector<Parameter> parameters, SgdOptions options)
+    : parameters_(std::move(parameters)), options_(options) {
   for (const Parameter& parameter : parameters_) momentum_.push_back(torch::zeros_like(parameter.tensor));
 }
 
@@ -39,11 +40,12 @@ void Sgd::step(const StepCoefficients& coefficients) {
     const torch::Tensor& weights = parameters_[i].tensor;
     if (!weights.grad().defined()) continue;
     const torch::Tensor gradient = with_layout_of(weights, weights.grad());
-    const SgdCoefficients c = {.rate = static_cast<float>(coefficients.rate),
-                               .momentum = static_cast<float>(coefficients.momentum),
-                               .weight_decay = parameters_[i].decayed ? static_cast<float>(options_.weight_decay) : 0.0f,
-                               .gradient_scale = static_cast<float>(coefficients.gradient_scale),
-                               .nesterov = options_.nesterov};
+    const SgdCoefficients c = {
+        .rate = static_cast<float>(coefficients.rate),
+        .momentum = static_cast<float>(coefficients.momentum),
+        .weight_decay = parameters_[i].decayed ? static_cast<float>(options_.weight_decay) : 0.0f,
+        .gradient_scale = static_cast<float>(coefficients.gradient_scale),
+        .nesterov = options_.nesterov};
     const auto update = weights.is_cpu() ? update_on_cpu : update_on_device;
     update(weights, gradient, momentum_[i], c);
   }

@@ -28,9 +28,10 @@ TEST_P(SgdTest, EqualsTorchOver100Steps) {
   auto options = torch::optim::SGDOptions(0.05).momentum(momentum).nesterov(nesterov).weight_decay(0.01);
   auto bias_options = options;
   bias_options.weight_decay(0);
-  torch::optim::SGD reference({torch::optim::OptimizerParamGroup({theirs.weight}, std::make_unique<torch::optim::SGDOptions>(options)),
-                               torch::optim::OptimizerParamGroup({theirs.bias}, std::make_unique<torch::optim::SGDOptions>(bias_options))},
-                              options);
+  torch::optim::SGD reference(
+      {torch::optim::OptimizerParamGroup({theirs.weight}, std::make_unique<torch::optim::SGDOptions>(options)),
+       torch::optim::OptimizerParamGroup({theirs.bias}, std::make_unique<torch::optim::SGDOptions>(bias_options))},
+      options);
   for (int step = 0; step < 100; ++step) {
     ours.set_gradients(step);
     theirs.set_gradients(step);
@@ -41,7 +42,8 @@ TEST_P(SgdTest, EqualsTorchOver100Steps) {
   EXPECT_LT((ours.bias - theirs.bias).abs().max().item<float>(), 1e-6);
 }
 
-INSTANTIATE_TEST_SUITE_P(Momentum, SgdTest, ::testing::Values(std::tuple(0.0, false), std::tuple(0.9, false), std::tuple(0.9, true)));
+INSTANTIATE_TEST_SUITE_P(Momentum, SgdTest,
+                         ::testing::Values(std::tuple(0.0, false), std::tuple(0.9, false), std::tuple(0.9, true)));
 
 TEST(Sgd, LeavesParametersWithoutGradientAlone) {
   Layer layer;
@@ -53,7 +55,8 @@ TEST(Sgd, LeavesParametersWithoutGradientAlone) {
 
 TEST(Sgd, TakesGradientsOfAnotherMemoryLayout) {
   torch::Tensor weight = torch::zeros({2, 3, 4, 4}, torch::requires_grad());
-  weight.mutable_grad() = torch::arange(96, torch::kFloat32).view({2, 3, 4, 4}).contiguous(torch::MemoryFormat::ChannelsLast);
+  weight.mutable_grad() =
+      torch::arange(96, torch::kFloat32).view({2, 3, 4, 4}).contiguous(torch::MemoryFormat::ChannelsLast);
   Sgd sgd({{"weight", weight, true}}, {});
   sgd.step({.rate = 1, .momentum = 0});
   EXPECT_TRUE(torch::equal(weight.detach(), -weight.grad()));

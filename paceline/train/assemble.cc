@@ -11,7 +11,8 @@ torch::Device open_device(const Recipe& recipe) {
   if (torch::cuda::is_available()) return torch::kCUDA;
   recipe.refuse("train.device", "no CUDA device was found on this machine; use device = \"cpu\"");
 #else
-  recipe.refuse("train.device", "this program was built without CUDA; build it with 'make build PRESET=cuda', or use device = \"cpu\"");
+  recipe.refuse("train.device",
+                "this program was built without CUDA; build it with 'make build PRESET=cuda', or use device = \"cpu\"");
 #endif
 }
 
@@ -26,12 +27,14 @@ DatasetPair open_data(const Recipe& recipe, const Catalog& catalog) {
                                    .channels = data.channels,
                                    .image_size = data.image_size,
                                    .seed = recipe.train.seed});
-  if (pair.train->size() == 0 || pair.test->size() == 0) recipe.refuse("data.name", "the training or test set is empty");
+  if (pair.train->size() == 0 || pair.test->size() == 0)
+    recipe.refuse("data.name", "the training or test set is empty");
   return pair;
 }
 
 std::shared_ptr<Model> build_model(const Recipe& recipe, const Catalog& catalog, const Dataset& data) {
-  if (!catalog.models.contains(recipe.model.name)) recipe.refuse("model.name", catalog.models.unknown(recipe.model.name));
+  if (!catalog.models.contains(recipe.model.name))
+    recipe.refuse("model.name", catalog.models.unknown(recipe.model.name));
   std::shared_ptr<Model> model;
   try {
     model = make_model(catalog.models, recipe.model.name,

@@ -25,7 +25,8 @@ std::string folder_name(int64_t step) { return fmt::format("{}{:08}", kStepPrefi
 std::optional<int64_t> step_of(const std::string& name) {
   if (!name.starts_with(kStepPrefix)) return std::nullopt;
   const std::string digits = name.substr(kStepPrefix.size());
-  if (digits.empty() || digits.size() > 18 || digits.find_first_not_of("0123456789") != std::string::npos) return std::nullopt;
+  if (digits.empty() || digits.size() > 18 || digits.find_first_not_of("0123456789") != std::string::npos)
+    return std::nullopt;
   return std::stoll(digits);
 }
 
@@ -44,7 +45,8 @@ void write_text(const std::filesystem::path& path, std::string_view text) {
 
 }  // namespace
 
-CheckpointStore::CheckpointStore(std::filesystem::path folder, int64_t keep) : folder_(std::move(folder)), keep_(keep) {}
+CheckpointStore::CheckpointStore(std::filesystem::path folder, int64_t keep)
+    : folder_(std::move(folder)), keep_(keep) {}
 
 CheckpointRef CheckpointStore::write(const Model& model, const Optimizer& optimizer, const RunState& state) {
   const CheckpointRef checkpoint = {state.step, folder_ / folder_name(state.step)};
@@ -62,7 +64,8 @@ CheckpointRef CheckpointStore::write(const Model& model, const Optimizer& optimi
     write_safetensors(writing / kOptimizer, optimizer.state());
     write_text(writing / kState, nlohmann::json(state).dump(2) + "\n");
     std::string sums;
-    for (const char* file : {kWeights, kOptimizer, kState}) sums += fmt::format("{}  {}\n", sha256_of(writing / file), file);
+    for (const char* file : {kWeights, kOptimizer, kState})
+      sums += fmt::format("{}  {}\n", sha256_of(writing / file), file);
     write_text(writing / kSums, sums);
     sync_directory(writing);
     rename_path(writing, checkpoint.folder);
@@ -119,7 +122,8 @@ void CheckpointStore::remove(const std::vector<CheckpointRef>& unwanted) const {
   std::error_code absent;
   for (const auto& entry : std::filesystem::directory_iterator(folder_, absent)) {
     const std::string name = entry.path().filename().string();
-    if (name.starts_with(kWritingPrefix) || name.starts_with(kRemovingPrefix)) std::filesystem::remove_all(entry.path());
+    if (name.starts_with(kWritingPrefix) || name.starts_with(kRemovingPrefix))
+      std::filesystem::remove_all(entry.path());
   }
 }
 

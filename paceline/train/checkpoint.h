@@ -1,8 +1,8 @@
 // Checkpoints: everything a run needs to go on bit for bit.
 //
 // One folder each, checkpoints/step-00000050/: weights.safetensors, optimizer.safetensors, state.json, and SHA256SUMS
-// over them (`sha256sum -c` reads it). A checkpoint is written under another name, flushed to the disk and then renamed,
-// so a killed writer or a full disk leaves the older ones as they were and no broken new one.
+// over them (`sha256sum -c` reads it). A checkpoint is written under another name, flushed to the disk and then
+// renamed, so a killed writer or a full disk leaves the older ones as they were and no broken new one.
 #pragma once
 
 #include <filesystem>
@@ -23,8 +23,8 @@ struct CheckpointRef {
 
 class CheckpointStore {
  public:
-  // Keeps the newest `keep` checkpoints. Older ones are removed before a new one is written, when space may be short, and
-  // after it is safe.
+  // Keeps the newest `keep` checkpoints. Older ones are removed before a new one is written, when space may be short,
+  // and after it is safe.
   CheckpointStore(std::filesystem::path folder, int64_t keep);
 
   // Throws FileError; the older checkpoints are then untouched. Rewriting a step that is there already does nothing.
@@ -38,8 +38,8 @@ class CheckpointStore {
   };
   Search find_newest_intact() const;
 
-  // Removes what is newer than the one that a run goes on from: damaged, or it would not go on from there. Left in place
-  // it would be counted among the newest, and push out the intact ones.
+  // Removes what is newer than the one that a run goes on from: damaged, or it would not go on from there. Left in
+  // place it would be counted among the newest, and push out the intact ones.
   void remove_newer_than(const CheckpointRef& resumed) const;
 
  private:

@@ -2,11 +2,11 @@
 
 #include <gmock/gmock.h>
 
-#include <cstdlib>
 #include <fstream>
 
 #include "paceline/core/error.h"
 #include "paceline/core/file.h"
+#include "paceline/core/test_folder.h"
 #include "paceline/models/initialise.h"
 #include "paceline/models/state.h"
 #include "paceline/optim/sgd.h"
@@ -19,12 +19,7 @@ using ::testing::HasSubstr;
 
 class CheckpointTest : public ::testing::Test {
  protected:
-  CheckpointTest() {
-    char name[] = "/tmp/paceline-checkpoint-XXXXXX";
-    folder_ = ::mkdtemp(name);
-    initialise(*model_, "kaiming", 1);
-  }
-  ~CheckpointTest() override { std::filesystem::remove_all(folder_); }
+  CheckpointTest() { initialise(*model_, "kaiming", 1); }
 
   CheckpointRef write(int64_t step, int64_t keep = 3) {
     RunState state;
@@ -40,8 +35,10 @@ class CheckpointTest : public ::testing::Test {
     return steps;
   }
 
-  std::filesystem::path folder_;
-  std::shared_ptr<Model> model_ = make_model(builtin_models(), "small_cnn", {.classes = 3, .channels = 1, .image_size = 8});
+  const TestFolder test_folder_;
+  const std::filesystem::path folder_ = test_folder_.path();
+  std::shared_ptr<Model> model_ =
+      make_model(builtin_models(), "small_cnn", {.classes = 3, .channels = 1, .image_size = 8});
   Sgd optimizer_{parameters_of(*model_), {}};
 };
 
@@ -53,7 +50,8 @@ TEST_F(CheckpointTest, ComesBackBitForBit) {
   Sgd other_optimizer(parameters_of(*other), {});
   const RunState state = load_checkpoint(checkpoint, *other, other_optimizer);
   EXPECT_EQ(weights_sha256(*other), weights_sha256(*model_));
-  EXPECT_TRUE(torch::equal(other_optimizer.state().at("momentum/fc.weight"), optimizer_.state().at("momentum/fc.weight")));
+  EXPECT_TRUE(
+      torch::equal(other_optimizer.state().at("momentum/fc.weight"), optimizer_.state().at("momentum/fc.weight")));
   EXPECT_EQ(state.step, 5);
   EXPECT_EQ(state.cursor_samples, 35u);
   EXPECT_EQ(state.window_loss_sum, 0.1 + 0.2);
@@ -115,7 +113,8 @@ TEST_F(CheckpointTest, AnUnwritableFolderIsAFileErrorAndLeavesTheOldOnes) {
 
 TEST_F(CheckpointTest, OtherNamesInTheFolderAreLeftAlone) {
   write(1);
-  for (const char* name : {"step-", "step-x", "step-99999999999999999999", "notes"}) std::filesystem::create_directories(folder_ / name);
+  for (const char* name : {"step-", "step-x", "step-99999999999999999999", "notes"})
+    std::filesystem::create_directories(folder_ / name);
   EXPECT_THAT(steps(), ElementsAre(1));
 }
 

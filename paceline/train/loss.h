@@ -13,6 +13,7 @@ torch::Tensor loss_sum(const Recipe::Loss& loss, const torch::Tensor& logits, co
 
 // How many samples have their label among the k largest logits.
 torch::Tensor correct_top1(const torch::Tensor& logits, const torch::Tensor& labels);
-torch::Tensor correct_top5(const torch::Tensor& logits, const torch::Tensor& labels);  // of all classes when fewer than 5
+torch::Tensor correct_top5(const torch::Tensor& logits,
+                           const torch::Tensor& labels);  // of all classes when fewer than 5
 
 }  // namespace paceline

@@ -26,7 +26,8 @@ TEST(CrossEntropy, SmoothsTheLabelsOverAllClasses) {
   for (int64_t row = 0; row < 2; ++row) {
     for (int64_t k = 0; k < 3; ++k) expected -= (k == row ? 0.9 + 0.1 / 3 : 0.1 / 3) * log_softmax(row, k);
   }
-  EXPECT_NEAR(loss_sum({.name = "cross_entropy", .label_smoothing = 0.1}, kLogits, kLabels).item<double>(), expected, 1e-5);
+  EXPECT_NEAR(loss_sum({.name = "cross_entropy", .label_smoothing = 0.1}, kLogits, kLabels).item<double>(), expected,
+              1e-5);
 }
 
 TEST(Mse, IsTheMeanOverClassesSummedOverSamples) {

@@ -20,7 +20,8 @@ RunLock::RunLock(const RunFolder& folder) {
   const int code = errno;
   ::close(descriptor_);
   if (code != EWOULDBLOCK) throw FileError(fmt::format("cannot lock {}: {}", path, std::strerror(code)));
-  throw FileError(fmt::format("another process is training in {}; wait for it, or choose another folder with --out", folder.root.string()));
+  throw FileError(fmt::format("another process is training in {}; wait for it, or choose another folder with --out",
+                              folder.root.string()));
 }
 
 RunLock::~RunLock() { ::close(descriptor_); }

@@ -24,7 +24,8 @@ struct RunState {
   int64_t window_samples = 0;
 
   int64_t evaluated_step = -1;  // the step of the last evaluation
-  double train_loss = -1;     // mean of the last window; < 0: none yet
+  double train_loss = -1;       // of the last window, like train_accuracy; < 0: none yet
+  double train_accuracy = -1;
   double test_accuracy = -1;  // of the last evaluation; < 0: none yet
   double test_top5 = -1;
   double test_loss = -1;
@@ -32,9 +33,10 @@ struct RunState {
   double target_seconds = -1;  // training time when the target accuracy was reached; < 0: not yet
   double target_epoch = -1;
 
-  NLOHMANN_DEFINE_TYPE_INTRUSIVE(RunState, step, cursor_samples, seed, train_seconds, eval_seconds, window_steps, window_loss_sum,
-                                 window_correct, window_samples, evaluated_step, train_loss, test_accuracy, test_top5, test_loss,
-                                 best_accuracy, target_seconds, target_epoch)
+  NLOHMANN_DEFINE_TYPE_INTRUSIVE(RunState, step, cursor_samples, seed, train_seconds, eval_seconds, window_steps,
+                                 window_loss_sum, window_correct, window_samples, evaluated_step, train_loss,
+                                 train_accuracy, test_accuracy, test_top5, test_loss, best_accuracy, target_seconds,
+                                 target_epoch)
 };
 
 }  // namespace paceline

@@ -7,7 +7,11 @@
 namespace paceline {
 
 TrainStep::TrainStep(std::shared_ptr<Model> model, Optimizer& optimizer, Group& group, const Recipe& recipe)
-    : model_(std::move(model)), optimizer_(optimizer), group_(group), recipe_(recipe), parameters_(parameters_of(*model_)) {}
+    : model_(std::move(model)),
+      optimizer_(optimizer),
+      group_(group),
+      recipe_(recipe),
+      parameters_(parameters_of(*model_)) {}
 
 StepOutcome TrainStep::operator()(const BatchTensors::Pair& batch, int64_t global_count, int64_t step, double rate) {
   // libtorch's dropout draws from its own generator: it is set anew for each step and rank, so that it has no past.

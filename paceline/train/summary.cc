@@ -4,6 +4,8 @@
 
 #include <cmath>
 
+#include "paceline/core/number_text.h"
+
 namespace paceline {
 namespace {
 
@@ -17,12 +19,6 @@ std::string clock_text(double seconds) {
   const auto whole = static_cast<int64_t>(std::llround(seconds));
   if (whole < 3600) return fmt::format("{}:{:02} min", whole / 60, whole % 60);
   return fmt::format("{}:{:02}:{:02} h", whole / 3600, whole / 60 % 60, whole % 60);
-}
-
-std::string grouped(int64_t number) {  // 1,234,567
-  std::string digits = fmt::format("{}", number);
-  for (auto at = static_cast<int64_t>(digits.size()) - 3; at > 0; at -= 3) digits.insert(static_cast<size_t>(at), ",");
-  return digits;
 }
 
 }  // namespace
@@ -59,19 +55,27 @@ nlohmann::ordered_json to_json(const Summary& s) {
 
 std::string to_table(const Summary& s) {
   std::string table;
-  const auto row = [&](std::string_view name, const std::string& value) { table += fmt::format("  {:<14}{}\n", name, value); };
-  row("model", fmt::format("{}, {} parameters", s.model, grouped(s.parameters)));
-  row("data", fmt::format("{}, {} samples seen ({:.4g} epochs)", s.data, grouped(s.samples), s.epochs));
-  row("ran on", fmt::format("{}, {} rank{} x {} thread{}", s.device, s.ranks, s.ranks == 1 ? "" : "s", s.threads, s.threads == 1 ? "" : "s"));
-  row("steps", fmt::format("{} of {} samples", grouped(s.steps), grouped(s.global_batch)));
+  const auto row = [&](std::string_view name, const std::string& value) {
+    table += fmt::format("  {:<14}{}\n", name, value);
+  };
+  row("model", fmt::format("{}, {} parameters", s.model, with_commas(static_cast<uint64_t>(s.parameters))));
+  row("data", fmt::format("{}, {} samples seen ({:.4g} epochs)", s.data, with_commas(static_cast<uint64_t>(s.samples)),
+                          s.epochs));
+  row("ran on", fmt::format("{}, {} rank{} x {} thread{}", s.device, s.ranks, s.ranks == 1 ? "" : "s", s.threads,
+                            s.threads == 1 ? "" : "s"));
+  row("steps", fmt::format("{} of {} samples", with_commas(static_cast<uint64_t>(s.steps)),
+                           with_commas(static_cast<uint64_t>(s.global_batch))));
   row("time", fmt::format("{} training, {} evaluating", clock_text(s.train_seconds), clock_text(s.eval_seconds)));
-  row("speed", fmt::format("{} images/s", grouped(std::llround(s.images_per_second))));
+  row("speed", fmt::format("{} images/s", with_commas(static_cast<uint64_t>(std::llround(s.images_per_second)))));
   if (s.train_loss >= 0) row("train loss", fmt::format("{:.4f}", s.train_loss));
   if (s.test_accuracy >= 0) {
-    row("test accuracy", fmt::format("{:.2f} %  (top-5 {:.2f} %, best {:.2f} %)", 100 * s.test_accuracy, 100 * s.test_top5, 100 * s.best_accuracy));
+    row("test accuracy", fmt::format("{:.2f} %  (top-5 {:.2f} %, best {:.2f} %)", 100 * s.test_accuracy,
+                                     100 * s.test_top5, 100 * s.best_accuracy));
   }
-  if (s.target_seconds >= 0) row("target", fmt::format("reached after {} of training, {:.4g} epochs", clock_text(s.target_seconds), s.target_epoch));
-  row("memory", fmt::format("{} MB at most", grouped(s.peak_rss_bytes / 1'000'000)));
+  if (s.target_seconds >= 0)
+    row("target",
+        fmt::format("reached after {} of training, {:.4g} epochs", clock_text(s.target_seconds), s.target_epoch));
+  row("memory", fmt::format("{} MB at most", with_commas(static_cast<uint64_t>(s.peak_rss_bytes / 1'000'000))));
   return table;
 }
 

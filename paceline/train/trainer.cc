@@ -78,15 +78,18 @@ void Trainer::begin() {
   CheckpointStore::Search search;
   if (options_.resume) search = checkpoints_.find_newest_intact();
   if (options_.log) {
-    for (const std::string& skipped : search.skipped) options_.log->warning("skipped a damaged checkpoint: {}", skipped);
+    for (const std::string& skipped : search.skipped)
+      options_.log->warning("skipped a damaged checkpoint: {}", skipped);
   }
   if (search.newest) {
     state_ = load_checkpoint(*search.newest, *model_, *optimizer_);
     if (keeps_files()) checkpoints_.remove_newer_than(*search.newest);
-    if (state_.seed != recipe_.train.seed) recipe_.refuse("train.seed", fmt::format("the run began with seed {}", state_.seed));
+    if (state_.seed != recipe_.train.seed)
+      recipe_.refuse("train.seed", fmt::format("the run began with seed {}", state_.seed));
     if (options_.log) options_.log->info("resuming from {} (epoch {:.4g})", search.newest->folder.string(), epoch());
   } else if (options_.resume && options_.log) {
-    options_.log->info("no intact checkpoint in {}: starting from the beginning", options_.run_folder.checkpoints().string());
+    options_.log->info("no intact checkpoint in {}: starting from the beginning",
+                       options_.run_folder.checkpoints().string());
   }
   if (group_.rank() != 0) clear_window_sums();
   for (const auto& [name, tensor] : state_of(*model_)) {  // every rank starts from rank 0's weights
@@ -121,7 +124,8 @@ void Trainer::begin() {
 void Trainer::make_step() {
   const int64_t from_ns = clock_.now_ns();
   const Batch& batch = loader_->next();
-  pending_.push_back((*step_)(tensors_->of(batch), static_cast<int64_t>(batch.global_count), state_.step, rate_at(epoch())));
+  pending_.push_back(
+      (*step_)(tensors_->of(batch), static_cast<int64_t>(batch.global_count), state_.step, rate_at(epoch())));
   state_.step += 1;
   state_.cursor_samples += batch.global_count;
   // Reading an outcome waits for the device; the CPU is always done.
@@ -139,7 +143,8 @@ void Trainer::drain() {
     if (!std::isfinite(loss)) {
       const auto last_good = checkpoints_.all();
       throw TrainingError(fmt::format(
-          "the loss is {} at step {} (epoch {:.4g}): the run diverged; try a lower optimizer.rate, a longer schedule.warmup_epochs or "
+          "the loss is {} at step {} (epoch {:.4g}): the run diverged; try a lower optimizer.rate, a longer "
+          "schedule.warmup_epochs or "
           "optimizer.clip_norm{}",
           loss, step, epoch(),
           last_good.empty() ? "" : fmt::format("; the last checkpoint is {}", last_good.back().folder.string())));
@@ -152,7 +157,8 @@ void Trainer::drain() {
   pending_.clear();
 }
 
-// The window of all ranks, held by every rank; whoever goes on with it must let only one of them count (clear_window_sums).
+// The window of all ranks, held by every rank; whoever goes on with it must let only one of them count
+// (clear_window_sums).
 void Trainer::gather_window() {
   std::vector<double> loss = {state_.window_loss_sum};
   std::vector<int64_t> counts = {state_.window_correct, state_.window_samples};
@@ -174,10 +180,11 @@ void Trainer::record_window() {
   gather_window();
   const auto samples = static_cast<double>(state_.window_samples);
   state_.train_loss = state_.window_loss_sum / samples;
+  state_.train_accuracy = static_cast<double>(state_.window_correct) / samples;
   if (recorder_) {
     recorder_->record("train", state_.step, epoch(), state_.train_seconds,
                       {{"loss", state_.train_loss},
-                       {"accuracy", static_cast<double>(state_.window_correct) / samples},
+                       {"accuracy", state_.train_accuracy},
                        {"rate", rate_at(epoch())},
                        {"momentum", recipe_.optimizer.momentum},
                        {"global_batch", static_cast<double>(global_batch_)},
@@ -207,8 +214,8 @@ void Trainer::evaluate() {
                       {{"loss", evaluation.loss}, {"accuracy", evaluation.top1}, {"top5", evaluation.top5}});
   }
   if (options_.log) {
-    options_.log->info("epoch {:<6.4g} test accuracy {:.2f} %  (top-5 {:.2f} %)  test loss {:.4f}", epoch(), 100 * evaluation.top1,
-                       100 * evaluation.top5, evaluation.loss);
+    options_.log->info("epoch {:<6.4g} test accuracy {:.2f} %  (top-5 {:.2f} %)  test loss {:.4f}", epoch(),
+                       100 * evaluation.top1, 100 * evaluation.top5, evaluation.loss);
   }
   speed_.skip_to(clock_.now_ns());
 }
@@ -248,22 +255,27 @@ bool Trainer::stop_requested() {
 
 void Trainer::show_progress() {
   if (!options_.progress) return;
-  const auto samples = static_cast<double>(std::max<int64_t>(1, state_.window_samples));
-  const bool fresh = state_.window_samples > 0;
-  const double left = static_cast<double>(total_steps() - state_.step) * static_cast<double>(global_batch_) / speed_.per_second();
-  options_.progress->update({.epoch = epoch(),
-                             .epochs = static_cast<double>(total_steps()) * static_cast<double>(global_batch_) / static_cast<double>(data_.train->size()),
-                             .step = state_.step,
-                             .steps = total_steps(),
-                             .loss = fresh ? state_.window_loss_sum / samples : state_.train_loss,
-                             .accuracy = fresh ? static_cast<double>(state_.window_correct) / samples : -1,
-                             .test_accuracy = state_.test_accuracy,
-                             .images_per_second = speed_.per_second(),
-                             .seconds_left = left},
-                            clock_.now_ns());
+  // A window that has only begun is noise: until it is half full the last one speaks.
+  const bool window_speaks =
+      state_.window_samples > 0 && (state_.train_loss < 0 || 2 * state_.window_steps >= recipe_.train.log_every_steps);
+  const auto samples = static_cast<double>(state_.window_samples);
+  const auto batch = static_cast<double>(global_batch_);
+  options_.progress->update(
+      {.epoch = epoch(),
+       .epochs = total_epochs(),
+       .step = state_.step,
+       .steps = total_steps(),
+       .loss = window_speaks ? state_.window_loss_sum / samples : state_.train_loss,
+       .accuracy = window_speaks ? static_cast<double>(state_.window_correct) / samples : state_.train_accuracy,
+       .test_accuracy = state_.test_accuracy,
+       .images_per_second = speed_.per_second(),
+       .seconds_left = static_cast<double>(total_steps() - state_.step) * batch / speed_.per_second()},
+      clock_.now_ns());
 }
 
-double Trainer::epoch() const { return static_cast<double>(state_.cursor_samples) / static_cast<double>(data_.train->size()); }
+double Trainer::epoch() const {
+  return static_cast<double>(state_.cursor_samples) / static_cast<double>(data_.train->size());
+}
 
 uint64_t Trainer::total_samples() const {
   return static_cast<uint64_t>(std::ceil(recipe_.train.epochs * static_cast<double>(data_.train->size()) - 1e-6));
@@ -273,9 +285,17 @@ int64_t Trainer::total_steps() const {
   const uint64_t size = data_.train->size();
   const uint64_t per_epoch = (size + global_batch_ - 1) / global_batch_;  // the last batch of an epoch may be short
   const uint64_t samples = total_samples();
-  const auto by_epochs = static_cast<int64_t>(samples / size * per_epoch + (samples % size + global_batch_ - 1) / global_batch_);
+  const auto by_epochs =
+      static_cast<int64_t>(samples / size * per_epoch + (samples % size + global_batch_ - 1) / global_batch_);
   if (recipe_.train.max_steps == 0) return by_epochs;
   return recipe_.train.epochs > 0 ? std::min(by_epochs, recipe_.train.max_steps) : recipe_.train.max_steps;
+}
+
+double Trainer::total_epochs() const {
+  const double by_steps = static_cast<double>(recipe_.train.max_steps) * static_cast<double>(global_batch_) /
+                          static_cast<double>(data_.train->size());
+  if (recipe_.train.max_steps == 0) return recipe_.train.epochs;
+  return recipe_.train.epochs > 0 ? std::min(recipe_.train.epochs, by_steps) : by_steps;
 }
 
 Summary Trainer::summarise() {
@@ -296,7 +316,9 @@ Summary Trainer::summarise() {
                      .train_seconds = state_.train_seconds,
                      .eval_seconds = state_.eval_seconds,
                      .loader_wait_seconds = static_cast<double>(loader_->waited_ns()) * 1e-9,
-                     .images_per_second = state_.train_seconds > 0 ? static_cast<double>(state_.cursor_samples) / state_.train_seconds : 0,
+                     .images_per_second = state_.train_seconds > 0
+                                              ? static_cast<double>(state_.cursor_samples) / state_.train_seconds
+                                              : 0,
                      .train_loss = state_.train_loss,
                      .test_loss = state_.test_loss,
                      .test_accuracy = state_.test_accuracy,

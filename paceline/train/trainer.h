@@ -64,6 +64,7 @@ class Trainer {
   double rate_at(double epoch) const { return rate_(epoch); }
   uint64_t total_samples() const;
   int64_t total_steps() const;
+  double total_epochs() const;
   bool keeps_files() const { return group_.rank() == 0 && !options_.run_folder.root.empty(); }
   Summary summarise();
 

@@ -15,8 +15,9 @@ using ::testing::HasSubstr;
 class TinyMlp : public Model {
  public:
   explicit TinyMlp(const ModelOptions& options) {
-    layers_ = register_module("layers", torch::nn::Sequential(torch::nn::Flatten(), torch::nn::Linear(64, 32), torch::nn::ReLU(),
-                                                              torch::nn::Linear(32, options.classes)));
+    layers_ =
+        register_module("layers", torch::nn::Sequential(torch::nn::Flatten(), torch::nn::Linear(64, 32),
+                                                        torch::nn::ReLU(), torch::nn::Linear(32, options.classes)));
   }
   torch::Tensor forward(torch::Tensor images) override { return layers_->forward(images); }
 
@@ -26,7 +27,8 @@ class TinyMlp : public Model {
 
 Catalog catalog() {
   Catalog catalog;
-  catalog.models.add("tiny", {"for tests", 8, [](const ModelOptions& options) { return std::make_shared<TinyMlp>(options); }});
+  catalog.models.add("tiny",
+                     {"for tests", 8, [](const ModelOptions& options) { return std::make_shared<TinyMlp>(options); }});
   return catalog;
 }
 
@@ -49,7 +51,8 @@ Recipe recipe(const std::vector<std::string>& overrides = {}) {
     [train]
     epochs = 3
     threads = 1
-  )", "tiny.toml", overrides);
+  )",
+                      "tiny.toml", overrides);
 }
 
 struct Outcome {
@@ -81,7 +84,8 @@ TEST_P(TrainerRanksTest, AnyNumberOfRanksTrainsAsOne) {
   EXPECT_EQ(several.summary.test_accuracy, one.summary.test_accuracy);
   EXPECT_NEAR(several.summary.train_loss, one.summary.train_loss, 1e-5);
   for (const auto& [name, expected] : one.weights) {
-    const double difference = (several.weights.at(name) - expected).norm().item<double>() / expected.norm().item<double>();
+    const double difference =
+        (several.weights.at(name) - expected).norm().item<double>() / expected.norm().item<double>();
     EXPECT_LT(difference, 1e-5) << name;
   }
 }
@@ -158,7 +162,8 @@ TEST(Trainer, UnknownNamesAreRefusedAtTheirPlaceInTheRecipe) {
     train(1, recipe({"model.name=tinny"}));
     FAIL() << "nothing was thrown";
   } catch (const RecipeError& error) {
-    EXPECT_THAT(error.what(), HasSubstr("--set model.name=tinny: model.name: there is no model 'tinny'; did you mean 'tiny'?"));
+    EXPECT_THAT(error.what(),
+                HasSubstr("--set model.name=tinny: model.name: there is no model 'tinny'; did you mean 'tiny'?"));
   }
 }
 
