@@ -5,7 +5,7 @@ import subprocess
 import sys
 import unittest
 
-from paceline_process import ProcessTest
+from paceline_process import PACELINE, ProcessTest
 
 ENDLESS = ["--set", "train.epochs=100000", "--set", "checkpoint.every_steps=100000"]
 
@@ -30,7 +30,7 @@ class InterruptTest(ProcessTest):
                 self.assertEqual(summary["ending"], "interrupted")
                 self.assertIn(f"step-{summary['steps']:08}", self.checkpoints("run"))
                 self.assertIn("stopping after this step and writing a checkpoint", errors)
-                command = "paceline train small.toml " + " ".join(ENDLESS) + " --out run --resume"
+                command = f"{PACELINE} train small.toml " + " ".join(ENDLESS) + " --out run --resume"
                 self.assertIn(command, errors)
                 # And the command does go on.
                 resumed = self.run_paceline(*command.split()[1:], "--set", f"train.max_steps={summary['steps'] + 5}")

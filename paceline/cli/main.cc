@@ -45,7 +45,7 @@ int run(int argc, char** argv) {
       "Exit codes: 0 done, 2 command line, 3 recipe, 4 data, 5 files, 6 training diverged, 70 a bug, 130 interrupted.");
 
   ExitCode result = ExitCode::success;
-  add_train_command(app, result);
+  add_train_command(app, argv[0], result);
   add_eval_command(app);
   add_models_command(app);
   add_recipe_command(app);

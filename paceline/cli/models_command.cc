@@ -21,26 +21,28 @@ void list_models(const ModelsArguments& arguments) {
   for (const std::string& name : models.names()) {
     const ModelInfo& info = models.at(name);
     // Memory that is never touched costs nothing: even VGG-16 is only counted here.
-    const auto model = make_model(
-        models, name, {.classes = arguments.classes, .image_size = std::max<int64_t>(info.smallest_input, 224)});
+    const auto model = make_model(models, name, {.classes = arguments.classes, .image_size = info.usual_input});
     rows.push_back({{"name", name},
                     {"parameters", parameter_count(*model)},
                     {"classes", arguments.classes},
                     {"smallest_input", info.smallest_input},
+                    {"usual_input", info.usual_input},
                     {"summary", info.summary}});
   }
   if (arguments.json) {
     fmt::print("{}\n", rows.dump(2));
     return;
   }
-  fmt::print("{:<14} {:>12}  {:>8}  {}\n", "model", "parameters", "smallest", "");
+  fmt::print("{:<14} {:>12}  {:>8}  {:>7}  {}\n", "model", "parameters", "smallest", "usual", "");
   for (const auto& row : rows) {
-    fmt::print("{:<14} {:>12}  {:>5} px  {}\n", row["name"].get<std::string>(),
+    fmt::print("{:<14} {:>12}  {:>5} px  {:>4} px  {}\n", row["name"].get<std::string>(),
                with_commas(row["parameters"].get<uint64_t>()), row["smallest_input"].get<int64_t>(),
-               row["summary"].get<std::string>());
+               row["usual_input"].get<int64_t>(), row["summary"].get<std::string>());
   }
-  fmt::print("\nParameters at {} classes and 3 channels; 'smallest' is the smallest image that a model takes.\n",
-             arguments.classes);
+  fmt::print(
+      "\nParameters at {} classes, 3 channels and the usual image; 'smallest' is the smallest image that a model "
+      "takes.\n",
+      arguments.classes);
 }
 
 }  // namespace

@@ -16,6 +16,7 @@ namespace paceline {
 namespace {
 
 struct TrainArguments {
+  std::string program;  // as it was called, for commands that people can copy
   std::string recipe;
   std::vector<std::string> overrides;
   std::string out;
@@ -25,16 +26,16 @@ struct TrainArguments {
 };
 
 std::string command_to_resume(const TrainArguments& arguments, const RunFolder& folder) {
-  std::string command = fmt::format("paceline train {}", arguments.recipe);
+  std::string command = fmt::format("{} train {}", arguments.program, arguments.recipe);
   for (const std::string& override_ : arguments.overrides) command += fmt::format(" --set {}", override_);
   return command + fmt::format(" --out {} --resume", folder.root.string());
 }
 
 void print_results(const Summary& summary, const RunFolder& folder) {
+  const std::string root = folder.root.string();
   fmt::print("\n{}", to_table(summary));
-  fmt::print(
-      "  {:<14}{}/ (summary.json, metrics.jsonl, curves.svg, checkpoints/; 'tensorboard --logdir {}' shows it live)\n",
-      "results", folder.root.string(), folder.root.string());
+  fmt::print("  {:<14}{}/ (summary.json, metrics.jsonl, curves.svg, checkpoints/)\n", "results", root);
+  fmt::print("  {:<14}tensorboard --logdir {}\n", "", root);
 }
 
 ExitCode train(const TrainArguments& arguments) {
@@ -77,10 +78,11 @@ ExitCode train(const TrainArguments& arguments) {
 
 }  // namespace
 
-void add_train_command(CLI::App& app, ExitCode& result) {
+void add_train_command(CLI::App& app, const std::string& program, ExitCode& result) {
   CLI::App* command =
       app.add_subcommand("train", "Train a model as a recipe says, and leave a folder with the results");
   const auto arguments = std::make_shared<TrainArguments>();
+  arguments->program = program;
   command->add_option("RECIPE", arguments->recipe, "The recipe, a TOML file; 'paceline recipe keys' explains every key")
       ->required();
   command

@@ -36,7 +36,7 @@ std::vector<DeclaredSection> declare() {
       {.name = "name", .member = [](auto& r) -> auto& { return r.model.name; },
        .meaning = "which model"},
       {.name = "init", .member = [](auto& r) -> auto& { return r.model.init; },
-       .meaning = "how the weights of convolutions and linear layers start",
+       .meaning = "how the weights of convolutions start",
        .words = {"kaiming", "xavier", "normal"}},
       {.name = "zero_gamma", .member = [](auto& r) -> auto& { return r.model.zero_gamma; },
        .meaning = "the last batch normalisation of each residual block starts at 0, the block as the identity"},

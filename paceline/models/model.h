@@ -33,6 +33,7 @@ struct ModelInfo {
   std::string summary;     // one line for `paceline models`
   int64_t smallest_input;  // pixels; below, a layer would have nothing left to work on
   std::function<std::shared_ptr<Model>(const ModelOptions&)> make;
+  int64_t usual_input = 224;  // pixels it was made for; `paceline models` counts parameters there
 };
 
 // A program adds its own with add().

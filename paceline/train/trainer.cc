@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "paceline/core/file.h"
+#include "paceline/core/number_text.h"
 #include "paceline/core/version.h"
 #include "paceline/metrics/run_chart.h"
 #include "paceline/models/state.h"
@@ -90,6 +91,12 @@ void Trainer::begin() {
   } else if (options_.resume && options_.log) {
     options_.log->info("no intact checkpoint in {}: starting from the beginning",
                        options_.run_folder.checkpoints().string());
+  }
+  if (options_.log) {
+    options_.log->info("training {} ({} parameters) on {}: {} images, {:.4g} epochs in {} steps of {} samples",
+                       recipe_.model.name, with_commas(static_cast<uint64_t>(parameter_count(*model_))),
+                       recipe_.data.name, with_commas(data_.train->size()), total_epochs(),
+                       with_commas(static_cast<uint64_t>(total_steps())), with_commas(global_batch_));
   }
   if (group_.rank() != 0) clear_window_sums();
   for (const auto& [name, tensor] : state_of(*model_)) {  // every rank starts from rank 0's weights
