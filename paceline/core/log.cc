@@ -38,6 +38,7 @@ std::string_view prefix(Log::Level level) {
 }  // namespace
 
 struct Log::File {
+  explicit File(const std::string& path) : logger("file", std::make_shared<spdlog::sinks::basic_file_sink_mt>(path)) {}
   spdlog::logger logger;
 };
 
@@ -46,8 +47,7 @@ Log::~Log() = default;
 
 void Log::write_to(const std::filesystem::path& path) {
   try {
-    file_ = std::make_unique<File>(
-        spdlog::logger("file", std::make_shared<spdlog::sinks::basic_file_sink_mt>(path.string())));
+    file_ = std::make_unique<File>(path.string());
     file_->logger.set_pattern("%Y-%m-%d %H:%M:%S.%e %l %v");
     file_->logger.set_level(spdlog::level::debug);
     file_->logger.flush_on(spdlog::level::debug);  // a killed run keeps its last line

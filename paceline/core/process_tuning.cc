@@ -3,6 +3,8 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <filesystem>
+#include <system_error>
 
 namespace paceline {
 
@@ -15,7 +17,10 @@ void tune_process(char** argv) {
            "glibc.malloc.hugetlb=1:glibc.malloc.mmap_threshold=2000000000:"
            "glibc.malloc.trim_threshold=8000000000:glibc.malloc.top_pad=64000000",
            0);
-  ::execv("/proc/self/exe", argv);
+  // By its real name: through the link, ps and killall would call the process "exe".
+  std::error_code failure;
+  const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", failure);
+  if (!failure) ::execv(program.c_str(), argv);
 }
 
 }  // namespace paceline

@@ -60,8 +60,9 @@ struct Axis {
   std::vector<double> ticks() const {
     std::vector<double> values;
     const double tolerance = 1e-6;  // of a tick: 0.3 / 0.1 is not 3
-    for (double k = std::ceil(low / tick - tolerance); k <= high / tick + tolerance; ++k)
-      values.push_back(k * tick + 0.0);  // + 0: never "-0"
+    const double first = std::ceil(low / tick - tolerance), last = std::floor(high / tick + tolerance);
+    const int count = static_cast<int>(last - first) + 1;
+    for (int k = 0; k < count; ++k) values.push_back((first + k) * tick + 0.0);  // + 0: never "-0"
     return values;
   }
 

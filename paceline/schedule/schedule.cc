@@ -51,7 +51,8 @@ Schedule cosine(double base, double epochs, double end) {
 
 Schedule with_warmup(double epochs, double from, Schedule after) {
   CHECK_GE(epochs, 0.0);
-  return [=, reached = after(epochs), after = std::move(after)](double epoch) {
+  const double reached = after(epochs);
+  return [=, after = std::move(after)](double epoch) {
     return epochs > 0 && epoch < epochs ? blend(reached, from, progress(epoch, epochs)) : after(epoch);
   };
 }
