@@ -84,7 +84,9 @@ class ResumeTest(ProcessTest):
 
     def test_a_longer_run_goes_on_from_a_finished_one(self):
         self.train("run", "--set", "schedule.name=constant", "--set", "train.max_steps=50")
-        longer = self.train("run", "--resume", "--set", "schedule.name=constant")
+        result = self.run_paceline("train", "small.toml", "--out", "run", "--resume", "--set", "schedule.name=constant")
+        self.assertIn("the recipe has changed since the run began: train.max_steps: 50 -> 0", result.stderr)
+        longer = self.summary("run")
         whole = self.train("whole", "--set", "schedule.name=constant")
         self.assertEqual(longer["weights_sha256"], whole["weights_sha256"])
 

@@ -117,6 +117,9 @@ Recipe parse_recipe(std::string_view toml, const std::string& file_name,
 // The whole recipe as TOML, every key with its value. parse_recipe(print_recipe(r)) gives r again.
 std::string print_recipe(const Recipe& recipe);
 
+// The keys whose values differ, each as "train.epochs: 4 -> 8".
+std::vector<std::string> recipe_changes(const Recipe& before, const Recipe& after);
+
 // One key as it was declared, in words.
 struct RecipeKey {
   std::string section, name, type, default_value, allowed, unit, meaning;

@@ -76,6 +76,17 @@ std::string print_recipe(const Recipe& recipe) {
   return text;
 }
 
+std::vector<std::string> recipe_changes(const Recipe& before, const Recipe& after) {
+  std::vector<std::string> changes;
+  for (const DeclaredSection& section : declared_sections()) {
+    for (const DeclaredKey& key : section.keys) {
+      const std::string was = print_value(key, key.member.get(before)), is = print_value(key, key.member.get(after));
+      if (was != is) changes.push_back(fmt::format("{}: {} -> {}", key.full_name(), was, is));
+    }
+  }
+  return changes;
+}
+
 std::vector<RecipeKey> recipe_keys() {
   std::vector<RecipeKey> keys;
   for (const DeclaredSection& section : declared_sections()) {

@@ -284,5 +284,14 @@ TEST(RecipeKeys, AreDocumented) {
       << "docs/recipe.md is out of date; make it again: paceline recipe keys --markdown > docs/recipe.md";
 }
 
+TEST(RecipeChanges, NamesWhatDiffersWithBothValues) {
+  Recipe before, after;
+  EXPECT_TRUE(recipe_changes(before, after).empty());
+  after.train.epochs = 8;
+  after.model.name = "resnet20";
+  EXPECT_EQ(recipe_changes(before, after),
+            (std::vector<std::string>{"model.name: \"small_cnn\" -> \"resnet20\"", "train.epochs: 1 -> 8"}));
+}
+
 }  // namespace
 }  // namespace paceline

@@ -121,11 +121,20 @@ void Trainer::begin() {
   evaluator_ = std::make_unique<Evaluator>(data_, recipe_, group_, device_);
   if (keeps_files()) {
     make_directories(options_.run_folder.root);
+    if (search.newest) report_changes();
     replace_file(options_.run_folder.recipe(), print_recipe(recipe_));
     recorder_ = std::make_unique<Recorder>(options_.run_folder.root, state_.step);
   }
   model_->train();
   speed_.skip_to(clock_.now_ns());
+}
+
+// A run may go on under another recipe (a longer one, say); nobody should have to guess later what it was trained with.
+void Trainer::report_changes() {
+  if (!options_.log || !options_.run_folder.holds_a_run()) return;
+  for (const std::string& change : recipe_changes(read_recipe(options_.run_folder.recipe()), recipe_)) {
+    options_.log->warning("the recipe has changed since the run began: {}", change);
+  }
 }
 
 void Trainer::make_step() {

@@ -50,6 +50,7 @@ class Trainer {
 
  private:
   void begin();
+  void report_changes();
   void make_step();
   void drain();  // reads the outcomes of the steps so far into the window
   void gather_window();
