@@ -12,7 +12,7 @@ help:
 	@echo "make train    train $(RECIPE) (another: make train RECIPE=recipes/NAME.toml); results in runs/"
 	@echo "make test     build and run every test: under address, undefined-behaviour and thread sanitizers, then optimised"
 	@echo "make build    build everything in build/PRESET (make build PRESET=release|dev|asan|tsan|cuda)"
-	@echo "make bench    measure a training step beside PyTorch's in one run"
+	@echo "make bench    measure a training step beside PyTorch's, and all-reduce beside OpenMPI's and Gloo's, each in one run"
 	@echo "make soak     the long versions of the randomised tests"
 	@echo "make format   lay out the sources (clang-format)"
 	@echo "make lint     check the sources (clang-format, clang-tidy)"
@@ -41,13 +41,15 @@ test:
 
 bench:
 	@./setup --peers
-	@cmake --preset release && cmake --build --preset release --target step_bench
+	@cmake --preset release && cmake --build --preset release --target step_bench paceline
 	@.venv/bin/python bench/step.py
+	@for ranks in 2 4; do $(PACELINE) bench allreduce --ranks $$ranks --peers openmpi,gloo || exit 1; done
+	@for engine in gloo mpi; do for ranks in 2 4; do $(PACELINE) bench allreduce --engine $$engine --ranks $$ranks || exit 1; done; done
 
 soak:
 	@./setup --tests
 	@cmake --preset release && cmake --build --preset release
-	@PACELINE_SOAK=1 ctest --preset release -L soak --timeout 7200
+	@PACELINE_SOAK=1 ctest --preset release -L soak --timeout 14400
 
 SOURCES = $(shell git ls-files '*.cc' '*.h' '*.cu')
 
@@ -60,7 +62,7 @@ lint:
 	@clang-format --dry-run --Werror $(SOURCES)
 	@cmake --preset release >/dev/null
 	@clang-tidy -p build/release --quiet $(filter paceline/core/%.cc paceline/metrics/%.cc paceline/schedule/%.cc paceline/kernels/%.cc \
-	  paceline/data/%.cc paceline/comm/%.cc,$(filter-out %_test.cc,$(SOURCES)))
+	  paceline/data/%.cc paceline/comm/%.cc paceline/rendezvous/%.cc paceline/launch/%.cc paceline/collectives/%.cc,$(filter-out %_test.cc,$(SOURCES)))
 
 install:
 	@./setup

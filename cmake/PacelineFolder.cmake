@@ -1,16 +1,20 @@
-# paceline_folder(NAME [TORCH] DEPENDS folder... LIBRARIES target...)
+# paceline_folder(NAME [TORCH] DEPENDS folder... LIBRARIES target... WITHOUT file...)
 #
 # One folder of paceline/: its *.cc become the library paceline_NAME, each x_test.cc a test program of its own, known to
 # ctest as NAME/x. Sources are found, not listed: to add an algorithm is to add a file.
 # TORCH: the folder lies below the libtorch line; everything else must build without it.
+# WITHOUT: files that this build leaves out.
 function(paceline_folder name)
-  cmake_parse_arguments(folder "TORCH" "" "DEPENDS;LIBRARIES" ${ARGN})
+  cmake_parse_arguments(folder "TORCH" "" "DEPENDS;LIBRARIES;WITHOUT" ${ARGN})
   if(folder_TORCH AND NOT PACELINE_LEARNING)
     return()
   endif()
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${name}/*.cc)
   file(GLOB tests CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${name}/*_test.cc)
   list(REMOVE_ITEM sources ${tests})
+  list(TRANSFORM folder_WITHOUT PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/${name}/)
+  list(REMOVE_ITEM sources ${folder_WITHOUT})
+  list(REMOVE_ITEM tests ${folder_WITHOUT})
   list(FILTER sources EXCLUDE REGEX "/main\\.cc$")
 
   set(library paceline_${name})

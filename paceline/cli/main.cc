@@ -7,8 +7,13 @@
 #include <string>
 #include <string_view>
 
+#include "paceline/cli/bench_command.h"
 #include "paceline/cli/eval_command.h"
+#include "paceline/cli/explain_command.h"
+#include "paceline/cli/flight_command.h"
+#include "paceline/cli/launch_command.h"
 #include "paceline/cli/models_command.h"
+#include "paceline/cli/profile_command.h"
 #include "paceline/cli/recipe_command.h"
 #include "paceline/cli/train_command.h"
 #include "paceline/core/error.h"
@@ -42,13 +47,20 @@ int run(int argc, char** argv) {
   app.footer(
       "Start with:  paceline train recipes/fashion_mnist.toml\n"
       "Then look at 'paceline COMMAND --help', and docs/recipe.md for what a recipe can say.\n"
-      "Exit codes: 0 done, 2 command line, 3 recipe, 4 data, 5 files, 6 training diverged, 70 a bug, 130 interrupted.");
+      "Exit codes: 0 done, 2 command line, 3 recipe, 4 data, 5 files, 6 training diverged, 7 another rank,\n"
+      "            70 a bug, 130 interrupted.");
 
   ExitCode result = ExitCode::success;
+  int exit_code = 0;  // of programs that were started
   add_train_command(app, argv[0], result);
   add_eval_command(app);
   add_models_command(app);
   add_recipe_command(app);
+  add_launch_command(app, exit_code);
+  add_explain_command(app);
+  add_profile_command(app, exit_code);
+  add_bench_command(app, exit_code);
+  add_flight_command(app);
   try {
     if (argc > 1 && std::string_view(argv[1]) == "train") tune_process(argv);
     require_known_command(app, argc, argv);
@@ -56,13 +68,13 @@ int run(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : static_cast<int>(ExitCode::usage);
   } catch (const Error& error) {
-    fmt::print(stderr, "paceline: {}\n", error.what());
+    if (!error.told()) fmt::print(stderr, "paceline: {}\n", error.what());
     return static_cast<int>(error.exit_code());
   } catch (const std::exception& error) {
     fmt::print(stderr, "paceline: unexpected error: {}\n", error.what());
     return static_cast<int>(ExitCode::unexpected);
   }
-  return static_cast<int>(result);
+  return exit_code != 0 ? exit_code : static_cast<int>(result);
 }
 
 }  // namespace

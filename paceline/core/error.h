@@ -28,8 +28,13 @@ class Error : public std::runtime_error {
   Error(ExitCode code, const std::string& what) : std::runtime_error(what), exit_code_(code) {}
   ExitCode exit_code() const { return exit_code_; }
 
+  // Whoever has already told people of it says so; main then need not.
+  bool told() const { return told_; }
+  void set_told() { told_ = true; }
+
  private:
   ExitCode exit_code_;
+  bool told_ = false;
 };
 
 class UsageError : public Error {

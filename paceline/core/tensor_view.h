@@ -98,7 +98,7 @@ inline void copy_bytes(TensorView to, TensorView from) {
 inline TensorView chunk(TensorView whole, size_t index, size_t parts) {
   CHECK_LT(index, parts);
   const size_t base = whole.count / parts;
-  const size_t longer = whole.count % parts;
+  const size_t longer = whole.count - base * parts;
   return whole.slice(index * base + std::min(index, longer), base + (index < longer ? 1 : 0));
 }
 

@@ -1,5 +1,6 @@
 #include "paceline/train/evaluator.h"
 
+#include "paceline/collectives/sum_over_ranks.h"
 #include "paceline/train/loss.h"
 
 namespace paceline {
@@ -45,8 +46,8 @@ Evaluation Evaluator::operator()(Model& model) {
   }
   model.train(was_training);
 
-  group_.all_reduce_sum(view(loss));
-  group_.all_reduce_sum(view(counts));
+  sum_over_ranks(group_, view(loss));
+  sum_over_ranks(group_, view(counts));
   const auto samples = static_cast<double>(samples_);
   return {.samples = static_cast<int64_t>(samples_),
           .loss = loss[0] / samples,

@@ -1,5 +1,6 @@
 #include "paceline/train/step.h"
 
+#include "paceline/collectives/sum_over_ranks.h"
 #include "paceline/core/random.h"
 #include "paceline/optim/gradient_norm.h"
 #include "paceline/train/loss.h"
@@ -41,7 +42,7 @@ void TrainStep::sum_gradients_over_ranks() {
     torch::Tensor& gradient = parameter.tensor.mutable_grad();
     // Every rank sums every parameter, in the same order and layout, also one that this rank had no use for.
     gradient = gradient.defined() ? with_layout_of(parameter.tensor, gradient) : torch::zeros_like(parameter.tensor);
-    group_.all_reduce_sum({gradient.data_ptr(), static_cast<size_t>(gradient.numel()), DType::f32});
+    sum_over_ranks(group_, {gradient.data_ptr(), static_cast<size_t>(gradient.numel()), DType::f32});
   }
 }
 

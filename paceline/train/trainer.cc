@@ -5,6 +5,7 @@
 #include <cmath>
 #include <thread>
 
+#include "paceline/collectives/sum_over_ranks.h"
 #include "paceline/core/file.h"
 #include "paceline/core/number_text.h"
 #include "paceline/core/version.h"
@@ -178,8 +179,8 @@ void Trainer::drain() {
 void Trainer::gather_window() {
   std::vector<double> loss = {state_.window_loss_sum};
   std::vector<int64_t> counts = {state_.window_correct, state_.window_samples};
-  group_.all_reduce_sum(view(loss));
-  group_.all_reduce_sum(view(counts));
+  sum_over_ranks(group_, view(loss));
+  sum_over_ranks(group_, view(counts));
   state_.window_loss_sum = loss[0];
   state_.window_correct = counts[0];
   state_.window_samples = counts[1];
@@ -265,7 +266,7 @@ bool Trainer::finished() {
 // One rank may be told to stop; all must stop after the same step.
 bool Trainer::stop_requested() {
   std::vector<int64_t> requests = {options_.stop.stop_requested() ? 1 : 0};
-  group_.all_reduce_sum(view(requests));
+  sum_over_ranks(group_, view(requests));
   return requests[0] > 0;
 }
 

@@ -1,0 +1,10 @@
+// paceline explain allreduce --ranks N --bytes SIZE [--grid XxY] [--ranks-per-host N] [--platform P] [--json]
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+namespace paceline {
+
+void add_explain_command(CLI::App& app);
+
+}  // namespace paceline

@@ -1,0 +1,45 @@
+#include "paceline/cli/launch_command.h"
+
+#include "paceline/launch/launch.h"
+#include "paceline/launch/launch_agent.h"
+
+namespace paceline {
+namespace {
+
+struct LaunchArguments {
+  LaunchOptions options;
+  bool no_prefix = false;
+  bool agent = false;
+};
+
+}  // namespace
+
+void add_launch_command(CLI::App& app, int& exit_code) {
+  CLI::App* command = app.add_subcommand("launch", "Start the ranks of a run, here or on several hosts");
+  const auto arguments = std::make_shared<LaunchArguments>();
+  LaunchOptions& options = arguments->options;
+  command->add_option("-n,--ranks", options.ranks, "How many ranks; with --hosts, their sum")
+      ->check(CLI::Range(1, 1'000'000));
+  command->add_option("--hosts", options.hosts, "Where, and how many there: a:4,b:4 (a gets ranks 0 to 3)");
+  command->add_option("--rsh", options.rsh, "The command that reaches other hosts (default: ssh -o BatchMode=yes)");
+  command->add_option("--remote-program", options.remote_program,
+                      "paceline on other hosts (default: the path of this one)");
+  command->add_option("--engine", options.engine,
+                      "How ranks talk; mpi and shm+mpi are started by mpirun (default: they choose)");
+  command->add_option("--address", options.address, "This host's address, as the others reach it (default: found out)");
+  command->add_option("--timeout", options.timeout_s, "Seconds until a rank that waits for others gives up")
+      ->check(CLI::Range(0.001, 1e6));
+  command->add_flag("--no-prefix", arguments->no_prefix, "Print lines without the ranks' numbers");
+  command->add_flag("--agent", arguments->agent)->group("");  // what the launcher starts on other hosts
+  command->add_option("PROGRAM", options.command, "What each rank runs, behind '--', with its arguments");
+  command->footer(
+      "Example:     paceline launch -n 4 -- paceline train recipes/fashion_mnist.toml\n"
+      "Exit codes:  that of the rank that failed first (128 + signal), 2 command line, 7 a host was not reached,\n"
+      "             130 Ctrl-C, 143 SIGTERM. docs/launch.md has the rest.");
+  command->callback([arguments, &exit_code] {
+    arguments->options.prefixes = !arguments->no_prefix;
+    exit_code = arguments->agent ? run_launch_agent() : launch(arguments->options);
+  });
+}
+
+}  // namespace paceline

@@ -1,0 +1,65 @@
+#include "paceline/cli/profile_command.h"
+
+#include <fmt/format.h>
+
+#include "paceline/cli/own_ranks.h"
+#include "paceline/collectives/hybrid.h"
+#include "paceline/collectives/profile_table.h"
+#include "paceline/rendezvous/world.h"
+
+namespace paceline {
+namespace {
+
+struct ProfileArguments {
+  LaunchOptions launch;
+  bool force = false;
+};
+
+// Half of the gradients' types are summed otherwise than f32: each is measured. Longer than a run would take for it.
+ProfileOptions thorough() { return {.dtypes = {DType::f32, DType::f16, DType::bf16}, .trials = 15, .budget_s = 45}; }
+
+void run(const ProfileArguments& arguments) {
+  require_ranks(arguments.launch.ranks);
+  World world = World::connect({.engine = arguments.launch.engine.empty() ? "auto" : arguments.launch.engine});
+  HybridOptions options = {.profile = thorough()};
+  if (arguments.force) options.measure = HybridOptions::Measure::always;
+  options.warn = [](const std::string& text) { fmt::print(stderr, "paceline: {}\n", text); };
+  const Decision decision = decide_plan(world.group(), options);
+  if (world.group().rank() != 0) return;
+  fmt::print("{}", to_table(decision.profile, decision.plan));
+  if (decision.profile_file.empty()) return;
+  fmt::print("\n{}: {}\n", decision.profile_file.string(),
+             decision.measured_now ? "measured now" : "measured before; --force measures again");
+}
+
+int start(const ProfileArguments& arguments) {
+  LaunchOptions options = arguments.launch;
+  if (options.ranks == 0 && options.hosts.empty()) options.ranks = 2;
+  return launch_own_ranks(options, {});
+}
+
+}  // namespace
+
+void add_profile_command(CLI::App& app, int& exit_code) {
+  CLI::App* command = app.add_subcommand("profile", "Measure the all-reduces here, for the planner, and show its plan");
+  const auto arguments = std::make_shared<ProfileArguments>();
+  LaunchOptions& launch = arguments->launch;
+  command->add_option("--engine", launch.engine, "shm, gloo, mpi, shm+gloo, shm+mpi (default: as a run would choose)");
+  command->add_option("--ranks", launch.ranks, "How many ranks to start (default: 2, or as --hosts says)")
+      ->check(CLI::PositiveNumber);
+  command->add_option("--hosts", launch.hosts, "Where, and how many there: a:4,b:4");
+  command->add_option("--rsh", launch.rsh, "The command that reaches other hosts (default: ssh)");
+  command->add_flag("--force", arguments->force, "Measure, also if there is a profile that fits");
+  command->footer(
+      "Profiles are kept in PACELINE_PROFILE_DIR, else in ~/.cache/paceline, and used by every run with the same "
+      "hosts,\n"
+      "engine, ranks and version. Runs measure for themselves where there is none, in some 3 s and less thoroughly.");
+  command->callback([arguments, &exit_code] {
+    if (is_rank())
+      run(*arguments);
+    else
+      exit_code = start(*arguments);
+  });
+}
+
+}  // namespace paceline

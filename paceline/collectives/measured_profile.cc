@@ -1,0 +1,117 @@
+#include "paceline/collectives/measured_profile.h"
+
+#include <sys/statvfs.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "paceline/collectives/all_reduce.h"
+#include "paceline/collectives/group_text.h"
+#include "paceline/collectives/measure.h"
+#include "paceline/collectives/platforms.h"
+#include "paceline/core/version.h"
+
+namespace paceline {
+namespace {
+
+constexpr double kBatch = 0.5e-3;  // seconds: many short ones find more moments in which nothing else runs
+constexpr double kHopeless = 3;    // times as slow as the quickest: it will not be chosen
+constexpr uint64_t kFactor = 4;    // from one size to the next
+constexpr uint64_t kBuffers = 5;   // of the largest size that algorithms have at a time: data, staging, scratch
+
+// The largest buffer for which this host has memory in plenty.
+int64_t roomy_bytes(const Group& group) {
+  struct statvfs space = {};
+  if (!group.engine().starts_with("shm") || statvfs("/dev/shm", &space) != 0) return INT64_MAX;
+  const Topology& topology = group.topology();
+  const uint64_t ranks_here = topology.ranks_of(topology.host_of(group.rank())).size();
+  return static_cast<int64_t>(space.f_bavail * space.f_frsize / 2 / (kBuffers * ranks_here));
+}
+
+uint64_t roomy_bytes_everywhere(Group& group) {
+  int64_t mine = roomy_bytes(group);
+  std::vector<int64_t> all(group.size());
+  group.all_gather({&mine, 1, DType::i64}, view(all));
+  return static_cast<uint64_t>(std::ranges::min(all));
+}
+
+bool agree(Group& group, bool answer) {
+  uint8_t told = answer ? 1 : 0;
+  group.broadcast({&told, 1, DType::u8}, 0);
+  return told != 0;
+}
+
+// What is measured lives in a group of its own, so that its scratch goes when the measuring is done.
+class Measuring {
+ public:
+  Measuring(Group& group, Grid grid, uint64_t largest_bytes)
+      : coordination_(group), measured_(group.split(0, group.rank())), buffer_(measured_->allocate(largest_bytes)) {
+    const Cluster cluster = cluster_of(*measured_);
+    for (const AllReduceAlgorithm& algorithm : all_reduce_algorithms()) {
+      if (!algorithm.applies(cluster)) continue;
+      names_.push_back(algorithm.name);
+      algorithms_.push_back(algorithm.make(*measured_, cluster, grid));
+    }
+  }
+
+  std::vector<ProfileRow> rows(uint64_t bytes, DType dtype, const MeasureOptions& options) {
+    const TensorView data = buffer_.view(bytes / size_of(dtype), dtype);
+    std::vector<Contender> contenders;
+    for (size_t i = 0; i < names_.size(); ++i)
+      contenders.push_back({measured_->engine(), names_[i], data,
+                            [algorithm = algorithms_[i].get(), data] { algorithm->run(data, ReduceOp::sum); }});
+    const std::vector<Timing> timings = time_interleaved(coordination_, contenders, options);
+    std::vector<ProfileRow> rows;
+    for (size_t i = 0; i < names_.size(); ++i)  // quartiles, not medians: what else runs here only ever adds
+      rows.push_back({names_[i], dtype, data.bytes(), timings[i].lower_quartile_s});
+    return rows;
+  }
+
+ private:
+  Group& coordination_;
+  std::unique_ptr<Group> measured_;
+  Memory buffer_;
+  std::vector<std::string> names_;
+  std::vector<std::unique_ptr<AllReduce>> algorithms_;
+};
+
+}  // namespace
+
+Fingerprint fingerprint_of(Group& group, Grid grid) {
+  const std::vector<std::string> hardware = gather_texts(group, hardware_text());
+  const Topology& topology = group.topology();
+  Fingerprint fingerprint = {kVersion, group.engine(), group.size(), layout_text(topology), to_text(grid), {}};
+  for (int host = 0; host < topology.hosts(); ++host)
+    fingerprint.hosts.push_back(hardware[topology.ranks_of(host).front()]);
+  return fingerprint;
+}
+
+Profile measure_profile(Group& group, Grid grid, const ProfileOptions& options) {
+  using Clock = std::chrono::steady_clock;
+  const auto seconds_since = [](Clock::time_point begin) {
+    return std::chrono::duration<double>(Clock::now() - begin).count();
+  };
+  Profile profile = {fingerprint_of(group, grid), {}};
+  const uint64_t largest = std::min(options.largest_bytes, roomy_bytes_everywhere(group));
+  if (largest < options.smallest_bytes) return profile;
+  Measuring measuring(group, grid, largest);
+  const double budget_s = options.budget_s / static_cast<double>(options.dtypes.size());
+  for (const DType dtype : options.dtypes) {
+    const auto begin = Clock::now();
+    for (uint64_t bytes = options.smallest_bytes; bytes <= largest; bytes *= kFactor) {
+      const auto begin_size = Clock::now();
+      const std::vector<ProfileRow> rows = measuring.rows(bytes, dtype,
+                                                          {.trials = options.trials,
+                                                           .fewest_trials = 3,
+                                                           .batch_s = kBatch,
+                                                           .budget_s = budget_s / 4,
+                                                           .hopeless = kHopeless});
+      profile.rows.insert(profile.rows.end(), rows.begin(), rows.end());
+      const double next_s = kFactor * seconds_since(begin_size);
+      if (!agree(group, seconds_since(begin) + next_s <= budget_s)) break;
+    }
+  }
+  return profile;
+}
+
+}  // namespace paceline

@@ -1,0 +1,29 @@
+// A profile of a group, measured now: every algorithm that applies, at sizes from 1 KiB to 64 MiB in powers of 4.
+//
+// Takes some five times the largest size in memory of the group per rank; where /dev/shm has less room, the largest
+// sizes are left out.
+#pragma once
+
+#include <vector>
+
+#include "paceline/collectives/cost_model.h"
+#include "paceline/collectives/profile.h"
+#include "paceline/comm/group.h"
+
+namespace paceline {
+
+// Every rank calls it and gets the same.
+Fingerprint fingerprint_of(Group& group, Grid grid);
+
+struct ProfileOptions {
+  std::vector<DType> dtypes = {DType::f32};
+  uint64_t smallest_bytes = 1 << 10;
+  uint64_t largest_bytes = 64 << 20;
+  int trials = 11;
+  double budget_s = 3;  // about; sizes that would exceed it are left out
+};
+
+// Every rank calls it and gets the same.
+Profile measure_profile(Group& group, Grid grid, const ProfileOptions& options);
+
+}  // namespace paceline

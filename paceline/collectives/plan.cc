@@ -1,0 +1,136 @@
+#include "paceline/collectives/plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <numbers>
+
+#include "paceline/collectives/all_reduce.h"
+
+namespace paceline {
+namespace {
+
+constexpr DType kReduced[] = {DType::f32, DType::f16, DType::bf16, DType::f64, DType::i32, DType::i64};
+constexpr uint64_t kSmallest = 256;
+constexpr uint64_t kLargest = uint64_t{1} << 30;
+constexpr double kTie = 1.03;
+
+struct Choice {
+  std::string algorithm;
+  double seconds = 0;
+};
+
+// All that apply; only the measured ones where a profile knows any.
+std::vector<Choice> choices(const Cluster& cluster, Grid grid, const Profile* profile, DType dtype, uint64_t bytes) {
+  std::vector<Choice> measured, predicted;
+  for (const AllReduceAlgorithm& algorithm : all_reduce_algorithms()) {
+    if (!algorithm.applies(cluster)) continue;
+    const auto model = [&](double size) { return algorithm.cost(cluster, grid, size).seconds; };
+    predicted.push_back({algorithm.name, model(static_cast<double>(bytes))});
+    if (profile == nullptr) continue;
+    if (const auto seconds = measured_seconds(*profile, algorithm.name, dtype, bytes, model))
+      measured.push_back({algorithm.name, *seconds});
+  }
+  return measured.empty() ? predicted : measured;
+}
+
+std::string choose(const std::vector<Choice>& choices, const std::string& below) {
+  const Choice& quickest = std::ranges::min(choices, {}, &Choice::seconds);
+  const auto same = std::ranges::find(choices, below, &Choice::algorithm);
+  if (same != choices.end() && same->seconds <= kTie * quickest.seconds) return same->algorithm;
+  return quickest.algorithm;
+}
+
+std::vector<PlanStep> plan_type(const Cluster& cluster, Grid grid, const Profile* profile, DType dtype) {
+  std::vector<PlanStep> steps;
+  std::string chosen;
+  for (uint64_t bytes = kSmallest; bytes <= kLargest; bytes *= 2) {
+    const std::string next = choose(choices(cluster, grid, profile, dtype, bytes), chosen);
+    const auto half_way = static_cast<uint64_t>(static_cast<double>(bytes) / std::numbers::sqrt2);
+    if (!chosen.empty() && next != chosen) steps.push_back({half_way, chosen});
+    chosen = next;
+  }
+  steps.push_back({kAnySize, chosen});
+  return steps;
+}
+
+std::string size_text(uint64_t bytes) {
+  const auto size = static_cast<double>(bytes);
+  if (size < 1 << 10) return fmt::format("{} B", bytes);
+  if (size < 1 << 20) return fmt::format("{:.3g} KiB", size / (1 << 10));
+  return fmt::format("{:.3g} MiB", size / (1 << 20));
+}
+
+std::string describe(const std::vector<PlanStep>& steps) {
+  if (steps.size() == 1) return steps[0].algorithm;
+  std::string text;
+  for (const PlanStep& step : steps)
+    text += step.up_to_bytes == kAnySize ? fmt::format("then {}", step.algorithm)
+                                         : fmt::format("{} up to {}, ", step.algorithm, size_text(step.up_to_bytes));
+  return text;
+}
+
+}  // namespace
+
+const std::string& Plan::algorithm(DType dtype, uint64_t bytes) const {
+  const auto found = steps.find(dtype);
+  CHECK_TRUE(found != steps.end(), "no plan for {}", name_of(dtype));
+  return std::ranges::lower_bound(found->second, bytes, {}, &PlanStep::up_to_bytes)->algorithm;
+}
+
+std::vector<std::string> Plan::algorithms() const {
+  std::vector<std::string> names;
+  for (const AllReduceAlgorithm& algorithm : all_reduce_algorithms()) {
+    const bool used = std::ranges::any_of(steps, [&](const auto& type_and_steps) {
+      return std::ranges::find(type_and_steps.second, algorithm.name, &PlanStep::algorithm) !=
+             type_and_steps.second.end();
+    });
+    if (used) names.push_back(algorithm.name);
+  }
+  return names;
+}
+
+Plan make_plan(const Cluster& cluster, Grid grid, const Profile* profile) {
+  Plan plan = {.grid = grid, .measured = profile != nullptr && !profile->rows.empty()};
+  for (const DType dtype : kReduced) plan.steps[dtype] = plan_type(cluster, grid, profile, dtype);
+  return plan;
+}
+
+std::string print_plan(const Plan& plan) {
+  nlohmann::ordered_json json = {{"grid", {plan.grid.x, plan.grid.y}}, {"measured", plan.measured}};
+  for (const auto& [dtype, steps] : plan.steps) {
+    nlohmann::ordered_json& list = json["steps"][std::string(name_of(dtype))];
+    for (const PlanStep& step : steps)
+      list.push_back({{"up_to_bytes", step.up_to_bytes}, {"algorithm", step.algorithm}});
+  }
+  return json.dump();
+}
+
+Plan parse_plan(const std::string& text) {
+  const nlohmann::json json = nlohmann::json::parse(text);
+  Plan plan = {.grid = {json.at("grid").at(0), json.at("grid").at(1)}, .measured = json.at("measured")};
+  for (const DType dtype : kReduced)
+    for (const nlohmann::json& step : json.at("steps").at(std::string(name_of(dtype))))
+      plan.steps[dtype].push_back({step.at("up_to_bytes"), step.at("algorithm")});
+  return plan;
+}
+
+std::string describe(const Plan& plan) {
+  std::string text;
+  std::vector<DType> told;
+  for (const auto& [dtype, steps] : plan.steps) {
+    if (std::ranges::find(told, dtype) != told.end()) continue;
+    std::vector<std::string_view> names;
+    for (const auto& [other, other_steps] : plan.steps) {
+      if (other_steps != steps) continue;
+      names.push_back(name_of(other));
+      told.push_back(other);
+    }
+    text += fmt::format("{}: {}\n", fmt::join(names, ", "), describe(steps));
+  }
+  return text;
+}
+
+}  // namespace paceline

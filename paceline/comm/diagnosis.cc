@@ -1,0 +1,169 @@
+#include "paceline/comm/diagnosis.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+#include <vector>
+
+#include "paceline/comm/rank_list.h"
+
+namespace paceline {
+namespace {
+
+// What another rank is to my operation. In the order in which an error tells of them.
+enum class Role : uint8_t { dead, left, differs, late, silent, fine };
+
+bool fatal(Role role) { return role <= Role::differs; }
+
+// One that has my place in the order, or had it last, is in the same operation or differs. Of one that is ahead,
+// nothing is known: my operation lies in its past. A message has no place in the order.
+Role compare(const Operation& mine, const RankStatus& other) {
+  const bool ordered = mine.sequence > 0;
+  if (ordered && other.operation.sequence > mine.sequence) return Role::fine;
+  if (ordered && other.operation.sequence == mine.sequence) return other.operation == mine ? Role::fine : Role::differs;
+  return other.state == RankStatus::State::ended ? Role::left : Role::late;
+}
+
+Role role_of(const Operation& mine, const RankStatus& other) {
+  if (mine.sequence == 0 && mine.peer != other.rank) return Role::fine;  // a message concerns its two ends
+  switch (other.state) {
+    case RankStatus::State::dead:
+      return Role::dead;
+    case RankStatus::State::unknown:
+      return Role::silent;
+    case RankStatus::State::idle:
+    case RankStatus::State::busy:
+    case RankStatus::State::ended:
+      return compare(mine, other);
+  }
+  return Role::silent;
+}
+
+std::string seconds(int64_t ms) { return fmt::format("{:.1f} s", static_cast<double>(ms) * 1e-3); }
+
+// Ranks that do the same, told together.
+struct Behaviour {
+  std::vector<int> ranks;
+  const RankStatus* one = nullptr;
+  int64_t shortest_ms = 0;
+  int64_t longest_ms = 0;
+
+  void add(const RankStatus& status) {
+    shortest_ms = one == nullptr ? status.for_ms : std::min(shortest_ms, status.for_ms);
+    longest_ms = one == nullptr ? status.for_ms : std::max(longest_ms, status.for_ms);
+    if (one == nullptr) one = &status;
+    ranks.push_back(status.rank);
+  }
+  std::string duration() const {
+    return (seconds(shortest_ms) == seconds(longest_ms) ? "" : "up to ") + seconds(longest_ms);
+  }
+};
+
+std::string tell_dead(const Behaviour& them) {
+  std::string text = fmt::format("{} died", rank_list(them.ranks));
+  if (!them.one->detail.empty()) text += fmt::format(" ({})", them.one->detail);
+  if (them.one->operation.verb != Verb::none) text += fmt::format(", last seen in {}", to_text(them.one->operation));
+  return text;
+}
+
+std::string tell_left(const Behaviour& them) {
+  if (them.one->operation.verb == Verb::none)
+    return fmt::format("{} left the group without any operation", rank_list(them.ranks));
+  return fmt::format("{} left the group after {}", rank_list(them.ranks), to_text(them.one->operation));
+}
+
+std::string tell_late(const Behaviour& them) {
+  const std::string have = fmt::format("{} {}", rank_list(them.ranks), them.ranks.size() == 1 ? "has" : "have");
+  if (them.one->state == RankStatus::State::busy)
+    return fmt::format("{} been in {} for {}", have, to_text(them.one->operation), them.duration());
+  if (them.one->operation.verb == Verb::none) return fmt::format("{} not arrived (nor begun any operation)", have);
+  return fmt::format("{} not arrived (idle for {} since {})", have, them.duration(), to_text(them.one->operation));
+}
+
+std::string tell(Role role, const Behaviour& them) {
+  switch (role) {
+    case Role::dead:
+      return tell_dead(them);
+    case Role::left:
+      return tell_left(them);
+    case Role::differs:
+      return fmt::format("{} called {}", rank_list(them.ranks), to_text(them.one->operation));
+    case Role::late:
+      return tell_late(them);
+    case Role::silent:
+    case Role::fine:
+      break;
+  }
+  return fmt::format("nothing was heard of {}", rank_list(them.ranks));
+}
+
+// Every rank that stands in the way. Where each does something else, more than a screen of it helps nobody.
+class Findings {
+ public:
+  Findings(const RankStatus& mine, std::span<const RankStatus> all) {
+    for (const RankStatus& other : all) {
+      const Role role = role_of(mine.operation, other);
+      if (other.rank == mine.rank || role == Role::fine) continue;
+      const OperationWords words = to_words(other.operation);
+      behaviours_[{role, words.sequence, words.what, words.count, other.state, other.detail}].add(other);
+    }
+  }
+
+  bool empty() const { return behaviours_.empty(); }
+  bool any_fatal() const {
+    return std::ranges::any_of(behaviours_, [](const auto& b) { return fatal(role(b)); });
+  }
+  bool any(Role wanted) const {
+    return std::ranges::any_of(behaviours_, [&](const auto& b) { return role(b) == wanted; });
+  }
+
+  std::string text(bool only_fatal) const {
+    constexpr size_t kMost = 8;
+    std::vector<std::string> parts;
+    std::vector<int> more;
+    for (const auto& behaviour : behaviours_) {
+      if (only_fatal && !fatal(role(behaviour))) continue;
+      const Behaviour& them = behaviour.second;
+      if (parts.size() < kMost)
+        parts.push_back(tell(role(behaviour), them));
+      else
+        more.insert(more.end(), them.ranks.begin(), them.ranks.end());
+    }
+    if (!more.empty()) parts.push_back(fmt::format("and likewise {}", rank_list(more)));
+    return fmt::format("{}", fmt::join(parts, ", "));
+  }
+
+ private:
+  using Key = std::tuple<Role, uint64_t, uint64_t, uint64_t, RankStatus::State, std::string>;
+  static Role role(const std::pair<const Key, Behaviour>& behaviour) { return std::get<Role>(behaviour.first); }
+
+  std::map<Key, Behaviour> behaviours_;
+};
+
+}  // namespace
+
+std::optional<std::string> diagnose(const std::string& group, const RankStatus& mine, std::span<const RankStatus> all,
+                                    int64_t timeout_ms) {
+  const Findings findings(mine, all);
+  const bool hopeless = findings.any_fatal();
+  if (!hopeless && mine.for_ms < timeout_ms) return {};
+
+  std::string text = fmt::format("rank {}: {} in group '{}' ", mine.rank, to_text(mine.operation), group);
+  if (hopeless) {
+    text += fmt::format("cannot finish: {}", findings.text(true));
+    if (findings.any(Role::differs))
+      text += "; every rank must call the same operations in the same order with the same counts and types";
+    return text;
+  }
+  text += fmt::format("did not finish in {}: ", seconds(mine.for_ms));
+  if (findings.empty())
+    return text +
+           "every other rank is in it or has finished it; either the network is stuck, or the time-out is too "
+           "short for so many bytes (PACELINE_TIMEOUT, in seconds)";
+  return text + findings.text(false) +
+         "; a rank that is only slow needs a longer time-out (PACELINE_TIMEOUT, in seconds)";
+}
+
+}  // namespace paceline

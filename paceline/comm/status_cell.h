@@ -1,0 +1,38 @@
+// StatusCell: what a rank is doing in one group, for others to read at any time: other processes through shared memory,
+// or the watchdog's thread. Written by one thread, without locks; begin() and end() together take some nanoseconds.
+//
+// Zeroed memory is a cell that has done nothing. A writer that died or sleeps in the middle of a call leaves the
+// reading from before it.
+#pragma once
+
+#include <atomic>
+
+#include "paceline/comm/operation.h"
+
+namespace paceline {
+
+struct alignas(64) StatusCell {
+  struct Reading {
+    bool busy = false;  // in `operation`; otherwise it was the last one (Verb::none: there was none)
+    Operation operation;
+    int64_t since_ns = 0;  // steady clock, the same for all processes of a host
+  };
+
+  void begin(const Operation& operation, int64_t now_ns);
+  void end(int64_t now_ns);
+  Reading read() const;  // consistent: tries again when the writer overtook it
+
+ private:
+  struct Entry {
+    std::atomic<int64_t> since{0};  // nanoseconds, doubled; plus 1 while busy
+    std::atomic<uint64_t> what{0};  // of OperationWords
+    std::atomic<uint64_t> count{0};
+    std::atomic<uint64_t> sequence{0};
+  };
+  static void load(const Entry& entry, Reading& reading);
+
+  std::atomic<uint64_t> version_{0};  // entries_[version_ % 2] counts; the other one is written next
+  Entry entries_[2];
+};
+
+}  // namespace paceline

@@ -1,0 +1,106 @@
+"""paceline launch as people call it: its command line, its exit codes, several hosts, Ctrl-C. launch/launch_test.cc has the rest."""
+
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import unittest
+
+from paceline_process import PACELINE, ProcessTest
+
+
+class LaunchTest(ProcessTest):
+    def launch(self, *arguments):
+        return self.run_paceline("launch", *arguments)
+
+    def other_hosts(self):
+        """A command for --rsh by which every host is this one."""
+        script = self.folder / "reach"
+        script.write_text('#!/bin/sh\nshift\nexec "$@"\n')
+        script.chmod(0o755)
+        return ["--rsh", script, "--address", "127.0.0.1"]
+
+    def test_each_rank_knows_who_it_is_and_its_lines_say_so(self):
+        result = self.launch("-n", 3, "--", "sh", "-c", "echo $PACELINE_RANK of $PACELINE_SIZE; echo oops >&2")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(sorted(result.stdout.splitlines()), ["[0] 0 of 3", "[1] 1 of 3", "[2] 2 of 3"])
+        self.assertEqual(sorted(result.stderr.splitlines()), ["[0] oops", "[1] oops", "[2] oops"])
+
+    def test_what_follows_the_dashes_is_the_programs_own(self):
+        result = self.launch("-n", 1, "--no-prefix", "--", "echo", "-n", "5", "--agent", "--", "--hosts", "x")
+        self.assertEqual((result.returncode, result.stdout), (0, "5 --agent -- --hosts x\n"))
+
+    def test_settings_reach_the_ranks(self):
+        result = self.launch("-n", 1, "--engine", "shm", "--timeout", "2.5", "--", "sh", "-c", "echo $PACELINE_ENGINE $PACELINE_TIMEOUT")
+        self.assertEqual(result.stdout, "[0] shm 2.5\n")
+
+    def test_a_rank_may_be_paceline(self):
+        result = self.launch("-n", 2, "--", PACELINE, "--version")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertRegex(result.stdout, r"^(\[[01]\] paceline \d+\.\d+\.\d+\n){2}$")
+
+    def test_it_exits_as_the_failed_rank_did(self):
+        result = self.launch("-n", 2, "--", "sh", "-c", "echo why >&2; [ $PACELINE_RANK = 1 ] && exit 3; exec sleep 1000")
+        self.assertEqual(result.returncode, 3)
+        self.assertRegex(result.stderr, r"paceline: rank 1 on host \S+ exited with code 3; the other ranks were ended\n"
+                                        r"Its last lines on standard error:\n  why\n$")
+        self.assertEqual(self.launch("-n", 1, "--", "sh", "-c", "kill -9 $$").returncode, 137)
+
+    def test_usage_errors_exit_with_2(self):
+        for arguments, text in ((["-n", "0", "--", "true"], "--ranks"),
+                                (["--", "true"], "-n N"),
+                                (["-n", "2"], "say what to run"),
+                                (["-n", "3", "--hosts", "localhost:2", "--", "true"], "-n says 3 ranks"),
+                                (["--hosts", "a:x", "--", "true"], "a:x"),
+                                (["-n", "2", "--", "no-such-program"], "cannot run 'no-such-program'")):
+            with self.subTest(arguments):
+                result = self.launch(*arguments)
+                self.assertEqual(result.returncode, 2, result.stderr)
+                self.assertIn(text, result.stderr)
+                self.assertEqual(result.stdout, "")
+
+    def test_other_hosts_run_this_very_program_as_their_agent(self):
+        result = self.launch("--hosts", "a:2,localhost:1", *self.other_hosts(), "--", "sh", "-c", "echo $PACELINE_LOCAL_RANK; pwd -P")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        folder = self.folder.resolve()
+        self.assertEqual(sorted(result.stdout.splitlines()),
+                         sorted(["[0] 0", "[1] 1", "[2] 0", f"[0] {folder}", f"[1] {folder}", f"[2] {folder}"]))
+
+    def test_a_host_that_cannot_be_reached_exits_with_7(self):
+        result = self.launch("--hosts", "a", "--rsh", "false", "--address", "127.0.0.1", "--", "true")
+        self.assertEqual(result.returncode, 7)
+        self.assertIn("cannot start ranks on host a: 'false a ", result.stderr)
+
+    def test_ctrl_c_reaches_every_rank(self):
+        for number, code in ((signal.SIGINT, 130), (signal.SIGTERM, 143)):
+            with self.subTest(number):
+                script = "trap 'echo saved; exit 0' INT TERM; echo ready; while :; do sleep 1000 > /dev/null 2>&1 & wait; done"
+                process = self.start_paceline("launch", "--hosts", "localhost:1,a:1", *self.other_hosts(), "--", "sh", "-c", script,
+                                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+                self.assertEqual({process.stdout.readline(), process.stdout.readline()}, {"[0] ready\n", "[1] ready\n"})
+                process.send_signal(number)
+                output, errors = process.communicate(timeout=60)
+                self.assertEqual(process.returncode, code, errors)
+                self.assertEqual(sorted(output.splitlines()), ["[0] saved", "[1] saved"])
+
+    def test_the_secret_is_neither_printed_nor_in_a_command_line(self):
+        process = self.start_paceline("launch", "--hosts", "localhost:1,a:1", *self.other_hosts(), "--", "sh", "-c",
+                                      "echo $PACELINE_SECRET > secret.$PACELINE_RANK; echo ready; exec sleep 1000",
+                                      stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        seen = process.stdout.readline() + process.stdout.readline()
+        secret = (self.folder / "secret.0").read_text().strip()
+        self.assertRegex(secret, "^[0-9a-f]{64}$")
+        self.assertEqual((self.folder / "secret.1").read_text().strip(), secret)
+        for command_line in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
+            try:
+                self.assertNotIn(secret, command_line.read_text(errors="replace"))
+            except OSError:
+                pass  # it has ended
+        os.kill(process.pid, signal.SIGTERM)
+        output, errors = process.communicate(timeout=60)
+        self.assertNotIn(secret, seen + output + errors)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv)
