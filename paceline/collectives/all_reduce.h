@@ -25,6 +25,8 @@ class AllReduce {
   void run(TensorView data, ReduceOp op) {
     group_.perform(Verb::all_reduce, data, op, -1, [&] { reduce(data, op); });
   }
+  // As part of an operation that is under way.
+  void run_within(TensorView data, ReduceOp op) { reduce(data, op); }
 
  protected:
   virtual void reduce(TensorView data, ReduceOp op) = 0;

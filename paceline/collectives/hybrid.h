@@ -36,7 +36,7 @@ class Hybrid : public AllReduce {
   const Plan& plan() const { return plan_; }
 
  protected:
-  void reduce(TensorView data, ReduceOp op) override { find(data)->run(data, op); }
+  void reduce(TensorView data, ReduceOp op) override { find(data)->run_within(data, op); }
 
  private:
   struct Step {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <numeric>
 
 #include "paceline/core/random.h"
 
@@ -10,6 +11,7 @@ namespace paceline {
 namespace {
 
 constexpr int kMostCalls = 1 << 20;
+constexpr double kFewCalls = 10;
 constexpr double kLongCall = 10e-3;  // seconds: what happens around such a call does not matter
 
 double seconds_of(const std::function<void()>& run, int calls) {
@@ -31,6 +33,15 @@ struct Calibration {
   int calls = 1;
   double call_s = 0;
 };
+
+// Another one in each round, the same on every rank: who comes after whom changes what is in the caches.
+std::vector<size_t> order_of_round(int round, size_t contenders) {
+  const RandomKey key = RandomKey(5).with(static_cast<uint64_t>(round));
+  std::vector<size_t> order(contenders);
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::ranges::sort(order, {}, [&](size_t place) { return key.with(place).value(); });
+  return order;
+}
 
 // Seconds of `calls` calls, as this rank sees them. The call before brings the ranks together and the buffer into the
 // caches; during the one after, ranks that are done do not take the processor, waiting, from those that are not.
@@ -58,7 +69,8 @@ Calibration calibrate(Group& coordination, const Contender& contender, double ba
     if (seconds >= batch_s / 2 && seconds < 20 * batch_s)  // or was it only disturbed?
       seconds = std::min(seconds, slowest_batch(coordination, contender, calls, call_s));
     call_s = seconds / calls;
-    const int wanted = static_cast<int>(std::clamp(std::round(batch_s / call_s), 1.0, 1.0 * kMostCalls));
+    const double fewest = call_s < kLongCall ? kFewCalls : 1;  // one alone says little where threads sleep and wake
+    const int wanted = static_cast<int>(std::clamp(std::round(batch_s / call_s), fewest, 1.0 * kMostCalls));
     if (seconds >= batch_s / 2 || calls == kMostCalls) return {wanted, call_s};
     calls = std::min(wanted, 10 * calls);
   }
@@ -118,8 +130,7 @@ std::vector<Timing> time_interleaved(Group& coordination, std::span<const Conten
 
   std::vector<std::vector<double>> seconds(contenders.size());
   for (int round = 0; round < std::ranges::max(rounds); ++round) {
-    for (size_t turn = 0; turn < contenders.size(); ++turn) {
-      const size_t place = (static_cast<size_t>(round) + turn) % contenders.size();
+    for (const size_t place : order_of_round(round, contenders.size())) {
       if (round < rounds[place])
         seconds[place].push_back(
             timed_batch(coordination, contenders[place], calibrations[place].calls, calibrations[place].call_s) /

@@ -14,10 +14,9 @@
 namespace paceline {
 namespace {
 
-constexpr double kBatch = 0.5e-3;  // seconds: many short ones find more moments in which nothing else runs
-constexpr double kHopeless = 3;    // times as slow as the quickest: it will not be chosen
-constexpr uint64_t kFactor = 4;    // from one size to the next
-constexpr uint64_t kBuffers = 5;   // of the largest size that algorithms have at a time: data, staging, scratch
+constexpr double kHopeless = 3;   // times as slow as the quickest: it will not be chosen
+constexpr uint64_t kFactor = 4;   // from one size to the next
+constexpr uint64_t kBuffers = 5;  // of the largest size that algorithms have at a time: data, staging, scratch
 
 // The largest buffer for which this host has memory in plenty.
 int64_t roomy_bytes(const Group& group) {
@@ -62,8 +61,7 @@ class Measuring {
                             [algorithm = algorithms_[i].get(), data] { algorithm->run(data, ReduceOp::sum); }});
     const std::vector<Timing> timings = time_interleaved(coordination_, contenders, options);
     std::vector<ProfileRow> rows;
-    for (size_t i = 0; i < names_.size(); ++i)  // quartiles, not medians: what else runs here only ever adds
-      rows.push_back({names_[i], dtype, data.bytes(), timings[i].lower_quartile_s});
+    for (size_t i = 0; i < names_.size(); ++i) rows.push_back({names_[i], dtype, data.bytes(), timings[i].median_s});
     return rows;
   }
 
@@ -99,16 +97,11 @@ Profile measure_profile(Group& group, Grid grid, const ProfileOptions& options) 
   for (const DType dtype : options.dtypes) {
     const auto begin = Clock::now();
     for (uint64_t bytes = options.smallest_bytes; bytes <= largest; bytes *= kFactor) {
-      const auto begin_size = Clock::now();
-      const std::vector<ProfileRow> rows = measuring.rows(bytes, dtype,
-                                                          {.trials = options.trials,
-                                                           .fewest_trials = 3,
-                                                           .batch_s = kBatch,
-                                                           .budget_s = budget_s / 4,
-                                                           .hopeless = kHopeless});
+      const std::vector<ProfileRow> rows = measuring.rows(
+          bytes, dtype,
+          {.trials = options.trials, .fewest_trials = 3, .budget_s = budget_s / 12, .hopeless = kHopeless});
       profile.rows.insert(profile.rows.end(), rows.begin(), rows.end());
-      const double next_s = kFactor * seconds_since(begin_size);
-      if (!agree(group, seconds_since(begin) + next_s <= budget_s)) break;
+      if (!agree(group, seconds_since(begin) <= budget_s)) break;
     }
   }
   return profile;

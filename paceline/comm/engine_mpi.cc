@@ -1,14 +1,14 @@
 #include "paceline/comm/engine_mpi.h"
 
 #include <mpi.h>
-#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <climits>
 #include <exception>
-#include <thread>
+
+#include "paceline/comm/naps.h"
 
 namespace paceline {
 namespace {
@@ -52,7 +52,6 @@ MPI_Datatype datatype_of(DType dtype) {
 }
 
 bool is_half(DType dtype) { return dtype == DType::f16 || dtype == DType::bf16; }
-
 // ---- what a group and its splits share ------------------------------------------------------------------------------
 
 class Communicator {
@@ -102,40 +101,6 @@ class Communicator {
   uint64_t tags_ = 32768;  // what every MPI has
   bool crowded_ = false;
   MPI_Op half_ops_[2][3];
-};
-
-// ---- waiting --------------------------------------------------------------------------------------------------------
-
-// How often a wait looks: all the time at first (the clock only now and then), then with naps, so that no core is
-// burnt. MPI moves bytes only while somebody looks, so a large message is looked after for as long as it may take.
-class Naps {
- public:
-  using Clock = std::chrono::steady_clock;
-
-  Naps(size_t bytes, bool crowded)
-      : awake_(std::chrono::milliseconds(1) + std::chrono::nanoseconds(4 * bytes)), crowded_(crowded) {}
-
-  // Until the next look. Returns how long the wait has lasted, about. The clock costs as much as a look.
-  Clock::duration pause() {
-    if (++looks_ == 64) begin_ = Clock::now();
-    if (looks_ % 64 == 0) waited_ = Clock::now() - begin_;
-    if (waited_ < awake_) {
-      if (crowded_) sched_yield();
-    } else {
-      std::this_thread::sleep_for(nap_);
-      nap_ = std::min(nap_ * 2, std::chrono::microseconds(200));
-      waited_ = Clock::now() - begin_;
-    }
-    return waited_;
-  }
-
- private:
-  Clock::time_point begin_;  // known after the first looks
-  Clock::duration awake_;
-  bool crowded_;
-  Clock::duration waited_{0};
-  uint64_t looks_ = 0;
-  std::chrono::microseconds nap_{20};
 };
 
 // A message that is under way; one of more than kLargestPiece bytes is a chain of them.
@@ -189,6 +154,7 @@ class MpiGroup final : public Group, private Work::Engine {
   }
 
  private:
+  static constexpr size_t kCopiedBytes = 1024;              // what every MPI sends eagerly
   static constexpr size_t kLargestPiece = size_t{1} << 30;  // MPI counts in int
   static constexpr uint64_t kFlights = uint64_t{1} << 24;   // tickets: serial number, then place
 

@@ -80,12 +80,15 @@ std::vector<std::string> FlightRecorder::groups() const {
   return groups_;
 }
 
-// Two threads meet in a slot only when one of them was held up for a thousand operations; a reader then sees that the
-// stamp changed, and drops the record.
+// A slot that somebody else is writing at this moment (some hundred operations later or earlier) is left to him: the
+// record is lost, nobody waits.
 uint64_t FlightRecorder::begin(uint32_t group, const Operation& operation, int64_t now_ns) {
   const uint64_t ticket = next_.fetch_add(1, std::memory_order_relaxed);
   Slot& slot = slots_[ticket % kRecords];
-  slot.stamp.store(stamp(ticket, kWriting), std::memory_order_release);
+  uint64_t found = slot.stamp.load(std::memory_order_relaxed);
+  if ((found != kUnused && !readable(found)) ||
+      !slot.stamp.compare_exchange_strong(found, stamp(ticket, kWriting), std::memory_order_acq_rel))
+    return ticket;
   const OperationWords words = to_words(operation);
   slot.group.store(group, std::memory_order_release);
   slot.what.store(words.what, std::memory_order_release);
@@ -99,7 +102,8 @@ uint64_t FlightRecorder::begin(uint32_t group, const Operation& operation, int64
 
 void FlightRecorder::end(uint64_t ticket, FlightRecord::State state, int64_t now_ns) {
   Slot& slot = slots_[ticket % kRecords];
-  if (slot.stamp.load(std::memory_order_relaxed) != stamp(ticket, FlightRecord::State::under_way)) return;
+  uint64_t mine = stamp(ticket, FlightRecord::State::under_way);
+  if (!slot.stamp.compare_exchange_strong(mine, stamp(ticket, kWriting), std::memory_order_acq_rel)) return;
   slot.end_ns.store(now_ns, std::memory_order_release);
   slot.stamp.store(stamp(ticket, state), std::memory_order_release);
 }

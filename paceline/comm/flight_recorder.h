@@ -29,7 +29,7 @@ struct FlightRecord {
 
 class FlightRecorder {
  public:
-  static constexpr size_t kRecords = 1024;
+  static constexpr size_t kRecords = 256;  // stay in the first-level cache
 
   FlightRecorder();
   ~FlightRecorder();

@@ -108,13 +108,17 @@ std::unique_ptr<Group> Group::split(int color, int key) {
 }
 
 uint64_t Group::message_code() const {
-  if (inside_) return code_of(operation_) ^ group_code_;
+  if (inside_) {
+    if (operation_code_ == 0) operation_code_ = code_of(operation_) ^ group_code_;
+    return operation_code_;
+  }
   return whole_ != nullptr ? whole_->message_code() : group_code_;
 }
 
 uint64_t Group::begin(Verb verb, TensorView data, ReduceOp reduce, int peer) {
   if (monitor_->alarm().raised()) monitor_->alarm().fail();
   operation_ = {verb, data.dtype, reduce, peer, data.count, ++sequence_};
+  operation_code_ = 0;
   inside_ = true;
   const int64_t now = clock_.now_ns();
   status_->begin(operation_, now);

@@ -140,6 +140,7 @@ class Group {
   std::shared_ptr<Monitor> monitor_;
   uint32_t recorded_as_;
   uint64_t group_code_;
+  mutable uint64_t operation_code_ = 0;  // 0: not asked for yet
   const Group* whole_ = nullptr;
   StatusCell own_status_;
   StatusCell* status_ = &own_status_;

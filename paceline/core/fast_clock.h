@@ -12,7 +12,7 @@ class FastClock {
  public:
   int64_t now_ns() {
 #if defined(__x86_64__)
-    const uint64_t ticks = __builtin_ia32_rdtsc();
+    const uint64_t ticks = read_ticks();
     if (ticks - base_ticks_ < trusted_ticks_)
       return base_ns_ + static_cast<int64_t>(static_cast<double>(ticks - base_ticks_) * ns_per_tick_);
     return ask_steady_clock(ticks);
@@ -23,6 +23,15 @@ class FastClock {
 
  private:
   static constexpr int64_t kTrustedNs = 10'000'000;
+  static constexpr uint64_t kUndisturbedTicks = 20'000;  // some microseconds
+
+  static uint64_t read_ticks() {
+#if defined(__x86_64__)
+    return __builtin_ia32_rdtsc();
+#else
+    return 0;
+#endif
+  }
 
   static int64_t steady_ns() {
     return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
@@ -33,6 +42,7 @@ class FastClock {
   int64_t ask_steady_clock(uint64_t ticks) {
     const int64_t now = steady_ns();
     if (now - base_ns_ < kTrustedNs / 10) return now;
+    if (read_ticks() - ticks > kUndisturbedTicks) return now;  // the two clocks were not read at the same time
     const bool asked_before = base_ns_ != 0 && ticks > base_ticks_;
     if (asked_before) {
       ns_per_tick_ = static_cast<double>(now - base_ns_) / static_cast<double>(ticks - base_ticks_);

@@ -14,10 +14,26 @@ constexpr size_t kBlock = 2048;
 // out[i] = a[i] op b[i]; `out` may be a or b itself, which ivdep lets the vectoriser ignore.
 template <class T>
 using Combine = void (*)(T* out, const T* a, const T* b, size_t count);
+// The same, and `other` gets it too: what two ranks do to their two buffers.
+template <class T>
+using CombineTwice = void (*)(T* out, T* other, const T* a, const T* b, size_t count);
 
-#define PACELINE_COMBINE(name, T, expression)                                      \
-  PACELINE_VECTORISED void name(T* out, const T* a, const T* b, size_t count) {    \
-    _Pragma("GCC ivdep") for (size_t i = 0; i < count; ++i) out[i] = (expression); \
+template <class T>
+struct Loops {
+  Combine<T> combine;
+  CombineTwice<T> combine_twice;
+};
+
+#define PACELINE_COMBINE(name, T, expression)                                                     \
+  PACELINE_VECTORISED void name(T* out, const T* a, const T* b, size_t count) {                   \
+    _Pragma("GCC ivdep") for (size_t i = 0; i < count; ++i) out[i] = (expression);                \
+  }                                                                                               \
+  PACELINE_VECTORISED void name##_twice(T* out, T* other, const T* a, const T* b, size_t count) { \
+    _Pragma("GCC ivdep") for (size_t i = 0; i < count; ++i) {                                     \
+      const T value = (expression);                                                               \
+      out[i] = value;                                                                             \
+      other[i] = value;                                                                           \
+    }                                                                                             \
   }
 #define PACELINE_COMBINE_TYPE(suffix, T, sum)                  \
   PACELINE_COMBINE(sum_##suffix, T, sum)                       \
@@ -42,10 +58,10 @@ PACELINE_VECTORISED void narrow_f16(uint16_t* out, const float* in, size_t count
   for (size_t i = 0; i < count; ++i) out[i] = f16_from_float(in[i]);
 }
 
-template <class T>
-Combine<T> choose(ReduceOp op, Combine<T> sum, Combine<T> max, Combine<T> min) {
-  return op == ReduceOp::sum ? sum : op == ReduceOp::max ? max : min;
-}
+#define PACELINE_LOOPS(op, suffix)                                     \
+  ((op) == ReduceOp::sum   ? Loops{sum_##suffix, sum_##suffix##_twice} \
+   : (op) == ReduceOp::max ? Loops{max_##suffix, max_##suffix##_twice} \
+                           : Loops{min_##suffix, min_##suffix##_twice})
 
 void copy_block(const TensorView& result, size_t at, const void* block, size_t bytes) {
   void* to = static_cast<std::byte*>(result.data) + at * size_of(result.dtype);
@@ -53,7 +69,11 @@ void copy_block(const TensorView& result, size_t at, const void* block, size_t b
 }
 
 template <class T>
-void reduce_blocks(std::span<const TensorView> parts, std::span<const TensorView> results, Combine<T> combine) {
+void reduce_blocks(std::span<const TensorView> parts, std::span<const TensorView> results, Loops<T> loops) {
+  const auto data = [](const TensorView& view) { return static_cast<T*>(view.data); };
+  if (parts.size() == 2 && results.size() == 2)
+    return loops.combine_twice(data(results[0]), data(results[1]), data(parts[0]), data(parts[1]), parts[0].count);
+  const Combine<T> combine = loops.combine;
   auto part = [&](size_t index, size_t at) { return static_cast<const T*>(parts[index].data) + at; };
   alignas(64) T accumulator[kBlock];
   const size_t count = parts[0].count;
@@ -98,20 +118,20 @@ void reduce_many(std::span<const TensorView> parts, std::span<const TensorView> 
     CHECK_TRUE(view.count == parts[0].count && view.dtype == parts[0].dtype, "unequal");
   for (const TensorView& view : results)
     CHECK_TRUE(view.count == parts[0].count && view.dtype == parts[0].dtype, "unequal");
-  const auto f32 = choose<float>(op, sum_f32, max_f32, min_f32);
+  const auto f32 = PACELINE_LOOPS(op, f32);
   switch (parts[0].dtype) {
     case DType::f32:
       return reduce_blocks<float>(parts, results, f32);
     case DType::f64:
-      return reduce_blocks<double>(parts, results, choose<double>(op, sum_f64, max_f64, min_f64));
+      return reduce_blocks<double>(parts, results, PACELINE_LOOPS(op, f64));
     case DType::i32:
-      return reduce_blocks<int32_t>(parts, results, choose<int32_t>(op, sum_i32, max_i32, min_i32));
+      return reduce_blocks<int32_t>(parts, results, PACELINE_LOOPS(op, i32));
     case DType::i64:
-      return reduce_blocks<int64_t>(parts, results, choose<int64_t>(op, sum_i64, max_i64, min_i64));
+      return reduce_blocks<int64_t>(parts, results, PACELINE_LOOPS(op, i64));
     case DType::f16:
-      return reduce_half_blocks(parts, results, f32, widen_f16, narrow_f16);
+      return reduce_half_blocks(parts, results, f32.combine, widen_f16, narrow_f16);
     case DType::bf16:
-      return reduce_half_blocks(parts, results, f32, widen_bf16, narrow_bf16);
+      return reduce_half_blocks(parts, results, f32.combine, widen_bf16, narrow_bf16);
     case DType::u8:
       break;
   }
