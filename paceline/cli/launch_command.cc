@@ -33,7 +33,7 @@ void add_launch_command(CLI::App& app, int& exit_code) {
   command->add_flag("--agent", arguments->agent)->group("");  // what the launcher starts on other hosts
   command->add_option("PROGRAM", options.command, "What each rank runs, behind '--', with its arguments");
   command->footer(
-      "Example:     paceline launch -n 4 -- paceline train recipes/fashion_mnist.toml\n"
+      "Example:     paceline launch -n 4 -- ./my_program\n"
       "Exit codes:  that of the rank that failed first (128 + signal), 2 command line, 7 a host was not reached,\n"
       "             130 Ctrl-C, 143 SIGTERM. docs/launch.md has the rest.");
   command->callback([arguments, &exit_code] {

@@ -9,6 +9,7 @@
 #include "paceline/cli/run_choice.h"
 #include "paceline/comm/engine_local.h"
 #include "paceline/core/file.h"
+#include "paceline/rendezvous/identity.h"
 #include "paceline/train/run_lock.h"
 #include "paceline/train/trainer.h"
 
@@ -38,7 +39,17 @@ void print_results(const Summary& summary, const RunFolder& folder) {
   fmt::print("  {:<14}tensorboard --logdir {}\n", "", root);
 }
 
+// Several ranks would each train alone, in one folder.
+void require_one_rank() {
+  const Identity identity = find_identity(process_environment());
+  if (identity.size > 1)
+    throw UsageError(
+        fmt::format("this is rank {} of {}, but training runs on one rank as yet: start it without launcher",
+                    identity.rank, identity.size));
+}
+
 ExitCode train(const TrainArguments& arguments) {
+  require_one_rank();
   const Recipe recipe = read_recipe(arguments.recipe, arguments.overrides);
   const RunFolder folder = choose_run_folder(recipe.title, arguments.out, arguments.resume);
   make_directories(folder.root);

@@ -22,14 +22,14 @@ class AllReduce {
 
   // Every rank of the group calls it. Any count, also 0; f32, f64, f16, bf16, i32, i64. Allocates nothing once it has
   // seen its largest buffer.
-  void run(TensorView data, ReduceOp op) {
+  void run(const TensorView& data, ReduceOp op) {
     group_.perform(Verb::all_reduce, data, op, -1, [&] { reduce(data, op); });
   }
   // As part of an operation that is under way.
-  void run_within(TensorView data, ReduceOp op) { reduce(data, op); }
+  void run_within(const TensorView& data, ReduceOp op) { reduce(data, op); }
 
  protected:
-  virtual void reduce(TensorView data, ReduceOp op) = 0;
+  virtual void reduce(const TensorView& data, ReduceOp op) = 0;
   Group& group() const { return group_; }
 
  private:

@@ -11,7 +11,7 @@
 #include "paceline/collectives/torus2d.h"
 #include "paceline/collectives/tree.h"
 #include "paceline/comm/engine_local.h"
-#include "paceline/core/half.h"
+#include "paceline/core/test_elements.h"
 
 namespace paceline {
 namespace {
@@ -29,31 +29,6 @@ Topology two_hosts(int ranks) {
   std::vector<std::string> hosts;
   for (int rank = 0; rank < ranks; ++rank) hosts.push_back(rank % 2 == 0 ? "a" : "b");
   return Topology(hosts);
-}
-
-void set(TensorView data, size_t i, int value) {
-  switch (data.dtype) {
-    case DType::f32:
-      data.as<float>()[i] = static_cast<float>(value);
-      break;
-    case DType::f64:
-      data.as<double>()[i] = value;
-      break;
-    case DType::i32:
-      data.as<int32_t>()[i] = value;
-      break;
-    case DType::i64:
-      data.as<int64_t>()[i] = value;
-      break;
-    case DType::f16:
-      static_cast<uint16_t*>(data.data)[i] = f16_from_float(static_cast<float>(value));
-      break;
-    case DType::bf16:
-      static_cast<uint16_t*>(data.data)[i] = bf16_from_float(static_cast<float>(value));
-      break;
-    case DType::u8:
-      FAIL() << "bytes are not reduced";
-  }
 }
 
 // -0 is 0 here: which of them it is depends on the order.
@@ -98,8 +73,8 @@ TEST_P(AllReduceKindsTest, EveryTypeAndOperationIsExact) {
             const TensorView data = {room.data(), count, dtype};
             const TensorView right = {right_room.data(), count, dtype};
             for (size_t i = 0; i < count; ++i) {
-              set(data, i, group.rank() * (static_cast<int>(i % 5) - 2));
-              set(right, i, right_value(op, group.size(), i));
+              put(data, i, group.rank() * (static_cast<int>(i % 5) - 2));
+              put(right, i, right_value(op, group.size(), i));
             }
             all_reduce.run(data, op);
             drop_sign_of_zero(data);

@@ -10,7 +10,7 @@ Direct::Direct(Group& group) : AllReduce(group), chunks_(group.size()) {
   CHECK_TRUE(group.shared_memory() != nullptr, "the ranks of group {} share no memory", group.name());
 }
 
-void Direct::reduce(TensorView data, ReduceOp op) {
+void Direct::reduce(const TensorView& data, ReduceOp op) {
   SharedMemory& shared = *group().shared_memory();
   const bool staged = !shared.visible(data);
   const TensorView shown = staged ? shared.staging(data.count, data.dtype) : data;

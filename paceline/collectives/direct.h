@@ -12,7 +12,7 @@ class Direct : public AllReduce {
   explicit Direct(Group& group);  // REQUIRES: group.shared_memory()
 
  protected:
-  void reduce(TensorView data, ReduceOp op) override;
+  void reduce(const TensorView& data, ReduceOp op) override;
 
  private:
   std::vector<TensorView> chunks_;  // this rank's chunk of every rank's buffer

@@ -15,7 +15,7 @@ Hierarchical::Hierarchical(Group& group)
   if (!is_master) masters_.reset();
 }
 
-void Hierarchical::reduce(TensorView data, ReduceOp op) {
+void Hierarchical::reduce(const TensorView& data, ReduceOp op) {
   tree_reduce(*node_, data, 0, op);
   if (masters_) halving_doubling_all_reduce(*masters_, data, op);
   tree_broadcast(*node_, data, 0);

@@ -13,7 +13,7 @@ class Hierarchical : public AllReduce {
   explicit Hierarchical(Group& group);
 
  protected:
-  void reduce(TensorView data, ReduceOp op) override;
+  void reduce(const TensorView& data, ReduceOp op) override;
 
  private:
   std::unique_ptr<Group> node_;     // the ranks of this host; its rank 0 is the master

@@ -18,7 +18,7 @@ namespace paceline {
 struct HybridOptions {
   enum class Measure : uint8_t {
     never,         // a stored profile that fits, else the model
-    when_missing,  // measure where none fits (about 3 s), and store it
+    when_missing,  // measure where none fits (up to some 15 s), and store it
     always
   };
   Measure measure = Measure::when_missing;
@@ -36,14 +36,23 @@ class Hybrid : public AllReduce {
   const Plan& plan() const { return plan_; }
 
  protected:
-  void reduce(TensorView data, ReduceOp op) override { find(data)->run_within(data, op); }
+  void reduce(const TensorView& data, ReduceOp op) override { find(data)->run_within(data, op); }
 
  private:
   struct Step {
     uint64_t up_to_bytes;
     AllReduce* algorithm;
   };
-  AllReduce* find(TensorView data) const {
+  // A program mostly asks for what it asked for last.
+  AllReduce* find(const TensorView& data) {
+    if (data.count != last_count_ || data.dtype != last_dtype_) {
+      last_ = look_up(data);
+      last_count_ = data.count;
+      last_dtype_ = data.dtype;
+    }
+    return last_;
+  }
+  AllReduce* look_up(const TensorView& data) const {
     const std::vector<Step>& steps = steps_[static_cast<size_t>(data.dtype)];
     CHECK_GT(steps.size(), 0u);  // u8 is not reduced
     const Step* step = steps.data();
@@ -54,6 +63,9 @@ class Hybrid : public AllReduce {
   Plan plan_;
   std::vector<std::unique_ptr<AllReduce>> algorithms_;
   std::array<std::vector<Step>, static_cast<size_t>(DType::u8) + 1> steps_;
+  AllReduce* last_ = nullptr;
+  size_t last_count_ = 0;
+  DType last_dtype_ = DType::u8;  // which is not reduced: nothing was asked for yet
 };
 
 // Rank 0's decision for all: which profile, and the plan that follows from it. Every rank calls it.

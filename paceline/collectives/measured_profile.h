@@ -23,7 +23,12 @@ struct ProfileOptions {
   double budget_s = 15;  // about; when it is spent, larger sizes are left out
 };
 
-// Every rank calls it and gets the same.
+// Every rank calls it and gets the same. Measures twice, some seconds apart: a machine that is disturbed changes the
+// order of algorithms for longer than a round of trials lasts.
 Profile measure_profile(Group& group, Grid grid, const ProfileOptions& options);
+
+// Two measurements of the same rows as one. How many times as slow as the quickest of its size an algorithm is, is
+// taken from the worse of the two; the quickest's own time from the better.
+std::vector<ProfileRow> combined(const std::vector<ProfileRow>& first, const std::vector<ProfileRow>& second);
 
 }  // namespace paceline

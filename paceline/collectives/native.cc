@@ -8,8 +8,6 @@
 
 namespace paceline {
 
-void native_all_reduce(Group& group, TensorView data, ReduceOp op) { group.native_all_reduce(data, op); }
-
 Cost native_cost(const Cluster& cluster, double bytes) {
   return std::ranges::min(
       {ring_cost(cluster, bytes), recursive_doubling_cost(cluster, bytes), halving_doubling_cost(cluster, bytes)}, {},

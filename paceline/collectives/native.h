@@ -6,7 +6,8 @@
 
 namespace paceline {
 
-void native_all_reduce(Group& group, TensorView data, ReduceOp op);  // REQUIRES: group.has_native_all_reduce()
+// REQUIRES: group.has_native_all_reduce()
+inline void native_all_reduce(Group& group, TensorView data, ReduceOp op) { group.native_all_reduce(data, op); }
 
 // A guess: libraries know no hosts but choose by size, so the best of ring, recursive doubling and halving-doubling.
 Cost native_cost(const Cluster& cluster, double bytes);

@@ -18,7 +18,7 @@ std::unique_ptr<Group> split_network(Group& group, const Group& node) {
 NodeAware::NodeAware(Group& group)
     : AllReduce(group), node_(split_node(group)), network_(split_network(group, *node_)), phase_(*node_) {}
 
-void NodeAware::reduce(TensorView data, ReduceOp op) {
+void NodeAware::reduce(const TensorView& data, ReduceOp op) {
   phase_.begin(data);
   halving_doubling_all_reduce(*network_, phase_.reduce_scatter({}, op), op);
   phase_.all_gather({});

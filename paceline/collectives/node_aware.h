@@ -15,7 +15,7 @@ class NodeAware : public AllReduce {
   explicit NodeAware(Group& group);  // REQUIRES: as many ranks on every host
 
  protected:
-  void reduce(TensorView data, ReduceOp op) override;
+  void reduce(const TensorView& data, ReduceOp op) override;
 
  private:
   std::unique_ptr<Group> node_;

@@ -31,7 +31,7 @@ NodeAwarePipelined::NodeAwarePipelined(Group& group, const Cluster& cluster)
   for (Crossing& crossing : crossings_) crossing.network = split_network(group, *node_);
 }
 
-void NodeAwarePipelined::reduce(TensorView data, ReduceOp op) {
+void NodeAwarePipelined::reduce(const TensorView& data, ReduceOp op) {
   const size_t segments = pipeline_segments(cluster_, static_cast<double>(data.bytes()));
   phase_.begin(data);
   for (size_t index = 0; index < segments; ++index) {

@@ -16,7 +16,7 @@ class NodeAwarePipelined : public AllReduce {
   NodeAwarePipelined(Group& group, const Cluster& cluster);  // REQUIRES: as many ranks on every host
 
  protected:
-  void reduce(TensorView data, ReduceOp op) override;
+  void reduce(const TensorView& data, ReduceOp op) override;
 
  private:
   // The network phase of a segment. Two are under way at once, each on a group of its own: their messages would else

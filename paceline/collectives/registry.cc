@@ -25,7 +25,7 @@ class Plain : public AllReduce {
   using AllReduce::AllReduce;
 
  protected:
-  void reduce(TensorView data, ReduceOp op) override { kReduce(group(), data, op); }
+  void reduce(const TensorView& data, ReduceOp op) override { kReduce(group(), data, op); }
 };
 
 template <class Algorithm>

@@ -31,7 +31,7 @@ Torus2d::Torus2d(Group& group, Grid grid) : AllReduce(group) {
   column_ = group.split(place % grid.x, place);
 }
 
-void Torus2d::reduce(TensorView data, ReduceOp op) {
+void Torus2d::reduce(const TensorView& data, ReduceOp op) {
   ring_reduce_scatter(*row_, data, op);
   ring_all_reduce(*column_, chunk(data, row_->rank(), row_->size()), op);
   ring_all_gather(*row_, data);

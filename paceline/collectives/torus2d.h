@@ -15,7 +15,7 @@ class Torus2d : public AllReduce {
   Torus2d(Group& group, Grid grid);
 
  protected:
-  void reduce(TensorView data, ReduceOp op) override;
+  void reduce(const TensorView& data, ReduceOp op) override;
 
  private:
   std::unique_ptr<Group> row_;

@@ -154,7 +154,6 @@ class MpiGroup final : public Group, private Work::Engine {
   }
 
  private:
-  static constexpr size_t kCopiedBytes = 1024;              // what every MPI sends eagerly
   static constexpr size_t kLargestPiece = size_t{1} << 30;  // MPI counts in int
   static constexpr uint64_t kFlights = uint64_t{1} << 24;   // tickets: serial number, then place
 

@@ -25,7 +25,7 @@ FlightLog log_of(int rank, int size = 2) {
 // Times are milliseconds after noon.
 void add(FlightLog& log, const Operation& operation, State state, int64_t begin_ms, int64_t end_ms,
          uint32_t group = 0) {
-  log.records.push_back({log.records.size(), group, state, operation, kNoonNs + begin_ms * kMs,
+  log.records.push_back({group, state, operation, kNoonNs + begin_ms * kMs,
                          state == State::under_way ? 0 : kNoonNs + end_ms * kMs});
 }
 

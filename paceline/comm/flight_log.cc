@@ -30,8 +30,7 @@ std::string dump(const Json& json) { return json.dump(-1, ' ', false, Json::erro
 
 Json to_json(const FlightRecord& record) {
   const Operation& operation = record.operation;
-  return {{"number", record.number},
-          {"group", record.group},
+  return {{"group", record.group},
           {"sequence", operation.sequence},
           {"verb", name_of(operation.verb)},
           {"dtype", name_of(operation.dtype)},
@@ -99,7 +98,6 @@ Enum named_field(const Json& object, const char* key, Enum last) {
 
 FlightRecord record_from(const Json& json, size_t groups) {
   FlightRecord record;
-  record.number = integer_field<uint64_t>(json, "number");
   record.group = integer_field<uint32_t>(json, "group");
   if (record.group >= groups) throw Damage{fmt::format("there is no group {}", record.group)};
   record.operation.sequence = integer_field<uint64_t>(json, "sequence");
@@ -129,7 +127,7 @@ FlightLog log_from(const Json& json) {
     log.groups.push_back(group.get<std::string>());
   }
   for (const Json& record : list_field(json, "records")) log.records.push_back(record_from(record, log.groups.size()));
-  std::ranges::sort(log.records, {}, &FlightRecord::number);
+  std::ranges::stable_sort(log.records, {}, &FlightRecord::begin_ns);
   return log;
 }
 

@@ -24,9 +24,9 @@ FlightLog example() {
           .host = "node1",
           .failure = "rank 2 \"died\"\n",
           .groups = {"world", "world/0:1"},
-          .records = {{7, 0, State::done, {Verb::all_reduce, DType::bf16, ReduceOp::max, -1, 1000, 12}, 1000, 2000},
-                      {8, 1, State::failed, {Verb::broadcast, DType::u8, ReduceOp::sum, 3, 4, 1}, 3000, 4000},
-                      {9, 0, State::under_way, {.verb = Verb::barrier, .sequence = 13}, 5000, 0}}};
+          .records = {{0, State::done, {Verb::all_reduce, DType::bf16, ReduceOp::max, -1, 1000, 12}, 1000, 2000},
+                      {1, State::failed, {Verb::broadcast, DType::u8, ReduceOp::sum, 3, 4, 1}, 3000, 4000},
+                      {0, State::under_way, {.verb = Verb::barrier, .sequence = 13}, 5000, 0}}};
 }
 
 class FlightLogTest : public testing::Test {

@@ -21,7 +21,7 @@ constexpr TensorView kNothing = {nullptr, 0, DType::u8};
 Group::Group(GroupIdentity identity, std::shared_ptr<Monitor> monitor)
     : identity_(std::move(identity)),
       monitor_(std::move(monitor)),
-      recorded_as_(monitor_->recorder().add_group(identity_.name)),
+      record_(monitor_->recorder().add_group(identity_.name)),
       group_code_(code_of_text(identity_.name) ^ (identity_.generation * 0x9e3779b97f4a7c15u)) {
   CHECK_EQ(identity_.topology.ranks(), size());
   CHECK_LT(rank(), size());
@@ -115,26 +115,9 @@ uint64_t Group::message_code() const {
   return whole_ != nullptr ? whole_->message_code() : group_code_;
 }
 
-uint64_t Group::begin(Verb verb, TensorView data, ReduceOp reduce, int peer) {
-  if (monitor_->alarm().raised()) monitor_->alarm().fail();
-  operation_ = {verb, data.dtype, reduce, peer, data.count, ++sequence_};
-  operation_code_ = 0;
-  inside_ = true;
-  const int64_t now = clock_.now_ns();
-  status_->begin(operation_, now);
-  return monitor_->recorder().begin(recorded_as_, operation_, now);
-}
-
-void Group::end(uint64_t ticket) {
-  inside_ = false;
-  const int64_t now = clock_.now_ns();
-  status_->end(now);
-  monitor_->recorder().end(ticket, FlightRecord::State::done, now);
-}
-
-bool Group::fail(uint64_t ticket, const std::string& why) {
+bool Group::fail(const std::string& why) {
   inside_ = false;  // the status stays busy: that is what others are to see
-  monitor_->recorder().end(ticket, FlightRecord::State::failed, clock_.now_ns());
+  record_->end(FlightRecord::State::failed, clock_.now_ns());
   return monitor_->report_failure(why);
 }
 

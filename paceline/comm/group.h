@@ -93,19 +93,19 @@ class Group {
   // Runs `body` as one operation that all ranks do together: numbered, recorded, watched. Collectives that are built of
   // messages call this; operations within an operation are its parts and not counted.
   template <class Body>
-  void perform(Verb verb, TensorView data, ReduceOp reduce, int peer, const Body& body) {
+  void perform(Verb verb, const TensorView& data, ReduceOp reduce, int peer, const Body& body) {
     if (inside_) return body();
-    const uint64_t ticket = begin(verb, data, reduce, peer);
+    begin(verb, data, reduce, peer);
     try {
       body();
     } catch (Error& error) {
-      if (fail(ticket, error.what())) error.set_told();
+      if (fail(error.what())) error.set_told();
       throw;
     } catch (const std::exception& error) {
-      fail(ticket, error.what());
+      fail(error.what());
       throw;
     }
-    end(ticket);
+    end();
   }
 
   Monitor& monitor() const { return *monitor_; }
@@ -132,13 +132,26 @@ class Group {
   StatusCell& status_cell() const { return *status_; }
 
  private:
-  uint64_t begin(Verb verb, TensorView data, ReduceOp reduce, int peer);
-  void end(uint64_t ticket);
-  bool fail(uint64_t ticket, const std::string& why);  // whether people were told
+  void begin(Verb verb, const TensorView& data, ReduceOp reduce, int peer) {
+    if (monitor_->alarm().raised()) monitor_->alarm().fail();
+    operation_ = {verb, data.dtype, reduce, peer, data.count, ++sequence_};
+    operation_code_ = 0;
+    inside_ = true;
+    const int64_t now = clock_.now_ns();
+    status_->begin(operation_, now);
+    record_->begin(operation_, now);
+  }
+  void end() {
+    inside_ = false;
+    const int64_t now = clock_.now_ns();
+    status_->end(now);
+    record_->end(FlightRecord::State::done, now);
+  }
+  bool fail(const std::string& why);  // whether people were told
 
   GroupIdentity identity_;
   std::shared_ptr<Monitor> monitor_;
-  uint32_t recorded_as_;
+  std::shared_ptr<FlightLane> record_;
   uint64_t group_code_;
   mutable uint64_t operation_code_ = 0;  // 0: not asked for yet
   const Group* whole_ = nullptr;

@@ -44,13 +44,6 @@ std::string_view name_of(Verb verb) {
   return name_in(kNames, verb);
 }
 
-OperationWords to_words(const Operation& operation) {
-  const auto peer = static_cast<uint64_t>(static_cast<uint32_t>(operation.peer));
-  return {static_cast<uint64_t>(operation.verb) | static_cast<uint64_t>(operation.dtype) << 8 |
-              static_cast<uint64_t>(operation.reduce) << 16 | peer << 32,
-          operation.count, operation.sequence};
-}
-
 Operation from_words(const OperationWords& words) {
   if (words.what == 0) return {};
   return {.verb = static_cast<Verb>(words.what & 0xFF),

@@ -47,7 +47,12 @@ struct OperationWords {
   uint64_t count = 0;
   uint64_t sequence = 0;
 };
-OperationWords to_words(const Operation& operation);
+inline OperationWords to_words(const Operation& operation) {
+  const auto peer = static_cast<uint64_t>(static_cast<uint32_t>(operation.peer));
+  return {static_cast<uint64_t>(operation.verb) | static_cast<uint64_t>(operation.dtype) << 8 |
+              static_cast<uint64_t>(operation.reduce) << 16 | peer << 32,
+          operation.count, operation.sequence};
+}
 Operation from_words(const OperationWords& words);
 
 // "all_reduce #12 (sum of 1000 f32, 4000 bytes)", "broadcast #3 (4 u8, 4 bytes, from rank 0)", "barrier #4"

@@ -5,7 +5,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <ctime>
 
 namespace paceline {
@@ -36,11 +35,6 @@ void Patience::yield() { sched_yield(); }
 void Patience::sleep(Bed& bed, uint32_t bell) {
   const timespec at_most = {.tv_sec = 0, .tv_nsec = 50'000'000};
   syscall(SYS_futex, &bed.bell, FUTEX_WAIT, bell, &at_most, nullptr, 0);
-}
-
-int64_t Patience::now_ns() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
-      .count();
 }
 
 }  // namespace paceline

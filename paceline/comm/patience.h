@@ -10,7 +10,7 @@
 #include <atomic>
 #include <cstdint>
 
-#include "paceline/core/check.h"
+#include "paceline/core/clock.h"
 
 namespace paceline {
 
@@ -75,7 +75,7 @@ class Patience {
   }
   static void yield();
   static void sleep(Bed& bed, uint32_t bell);  // until the bell rings, at most 50 ms
-  static int64_t now_ns();
+  static int64_t now_ns() { return SteadyClock().now_ns(); }
 
   int most_spins_;     // some ten microseconds; 0 when there are more ranks than cores
   mutable int spins_;  // now

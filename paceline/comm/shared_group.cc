@@ -1,18 +1,14 @@
 #include "paceline/comm/shared_group.h"
 
 #include <bit>
-#include <chrono>
+
+#include "paceline/core/clock.h"
 
 namespace paceline {
 namespace {
 
 // Before this a wait is ordinary; after it the others are asked what they do.
 constexpr int64_t kPatientNs = 200'000'000;
-
-int64_t steady_ns() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
 
 }  // namespace
 
@@ -146,7 +142,7 @@ std::unique_ptr<Group> SharedGroup::make_split(GroupIdentity identity, const std
 
 std::vector<RankStatus> SharedGroup::statuses() {
   std::vector<RankStatus> all;
-  const int64_t now_ns = steady_ns();
+  const int64_t now_ns = SteadyClock().now_ns();
   for (int peer = 0; peer < size(); ++peer) {
     RankSlot& slot = block_->slot(peer);
     const StatusCell::Reading reading = slot.status.read();

@@ -18,8 +18,21 @@ struct alignas(64) StatusCell {
     int64_t since_ns = 0;  // steady clock, the same for all processes of a host
   };
 
-  void begin(const Operation& operation, int64_t now_ns);
-  void end(int64_t now_ns);
+  // The words are stored with release, though only the version publishes them: a reader that meets a word of the
+  // reading after next then also meets the version before it, and knows that it was overtaken.
+  void begin(const Operation& operation, int64_t now_ns) {
+    const uint64_t version = version_.load(std::memory_order_relaxed) + 1;
+    const OperationWords words = to_words(operation);
+    Entry& entry = entries_[version % 2];
+    entry.since.store(2 * now_ns + 1, std::memory_order_release);
+    entry.what.store(words.what, std::memory_order_release);
+    entry.count.store(words.count, std::memory_order_release);
+    entry.sequence.store(words.sequence, std::memory_order_release);
+    version_.store(version, std::memory_order_release);
+  }
+  void end(int64_t now_ns) {
+    entries_[version_.load(std::memory_order_relaxed) % 2].since.store(2 * now_ns, std::memory_order_release);
+  }
   Reading read() const;  // consistent: tries again when the writer overtook it
 
  private:

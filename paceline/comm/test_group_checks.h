@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "paceline/comm/group.h"
-#include "paceline/core/half.h"
+#include "paceline/core/test_elements.h"
 
 namespace paceline {
 
@@ -118,32 +118,6 @@ inline void check_splits(Group& group) {
   parts.push_back(parts.front()->split(0, backwards));
   for (const auto& part : parts) check_verbs(*part);
   for (const auto& part : parts) check_messages(*part, 100);
-}
-
-// An element of a type that may have no C++ type, from a small integer.
-inline void put(TensorView data, size_t index, int value) {
-  switch (data.dtype) {
-    case DType::f32:
-      data.as<float>()[index] = static_cast<float>(value);
-      return;
-    case DType::f64:
-      data.as<double>()[index] = value;
-      return;
-    case DType::i32:
-      data.as<int32_t>()[index] = value;
-      return;
-    case DType::i64:
-      data.as<int64_t>()[index] = value;
-      return;
-    case DType::f16:
-      static_cast<uint16_t*>(data.data)[index] = f16_from_float(static_cast<float>(value));
-      return;
-    case DType::bf16:
-      static_cast<uint16_t*>(data.data)[index] = bf16_from_float(static_cast<float>(value));
-      return;
-    case DType::u8:
-      data.as<uint8_t>()[index] = static_cast<uint8_t>(value);
-  }
 }
 
 inline int reduced_pattern(int ranks, size_t index, ReduceOp op) {

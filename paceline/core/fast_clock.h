@@ -2,8 +2,9 @@
 // microseconds.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
+
+#include "paceline/core/clock.h"
 
 namespace paceline {
 
@@ -17,7 +18,7 @@ class FastClock {
       return base_ns_ + static_cast<int64_t>(static_cast<double>(ticks - base_ticks_) * ns_per_tick_);
     return ask_steady_clock(ticks);
 #else
-    return steady_ns();
+    return SteadyClock().now_ns();
 #endif
   }
 
@@ -33,14 +34,9 @@ class FastClock {
 #endif
   }
 
-  static int64_t steady_ns() {
-    return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
-        .count();
-  }
-
   // The rate of ticks is that since the last question, if that was long enough ago to tell.
   int64_t ask_steady_clock(uint64_t ticks) {
-    const int64_t now = steady_ns();
+    const int64_t now = SteadyClock().now_ns();
     if (now - base_ns_ < kTrustedNs / 10) return now;
     if (read_ticks() - ticks > kUndisturbedTicks) return now;  // the two clocks were not read at the same time
     const bool asked_before = base_ns_ != 0 && ticks > base_ticks_;

@@ -6,6 +6,7 @@
 
 #include "paceline/core/half.h"
 #include "paceline/core/random.h"
+#include "paceline/core/test_elements.h"
 
 namespace paceline {
 namespace {
@@ -18,13 +19,7 @@ std::vector<std::byte> numbers(DType dtype, size_t count, uint64_t seed) {
   const RandomKey key(seed);
   for (size_t i = 0; i < count; ++i) {
     const double value = static_cast<double>(key.with(i).value() % 2001) / 8 - 125;
-    auto put = [&](auto element) { std::memcpy(bytes.data() + i * sizeof(element), &element, sizeof(element)); };
-    if (dtype == DType::f32) put(static_cast<float>(value));
-    if (dtype == DType::f64) put(value);
-    if (dtype == DType::f16) put(f16_from_float(static_cast<float>(value)));
-    if (dtype == DType::bf16) put(bf16_from_float(static_cast<float>(value)));
-    if (dtype == DType::i32) put(static_cast<int32_t>(value));
-    if (dtype == DType::i64) put(static_cast<int64_t>(value));
+    put({bytes.data(), count, dtype}, i, value);
   }
   return bytes;
 }

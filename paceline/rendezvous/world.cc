@@ -18,6 +18,7 @@
 #include "paceline/comm/rank_list.h"
 #include "paceline/core/file.h"
 #include "paceline/core/nearest.h"
+#include "paceline/rendezvous/deadline.h"
 #include "paceline/rendezvous/rendezvous.h"
 #include "paceline/rendezvous/watchdog.h"
 
@@ -59,23 +60,22 @@ constexpr std::string_view kFailed = "failed: ";
 
 // Every host's identity, a line per rank; or, after the time-out, who did not come.
 std::string gather_hosts(const Identity& identity, const std::string& prefix, Store& store, int64_t timeout_ms) {
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(timeout_ms);
+  const Deadline deadline(timeout_ms);
   std::string all;
   std::vector<int> missing;
   for (int rank = 0; rank < identity.size; ++rank) {
-    const auto left =
-        std::chrono::duration_cast<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
     try {
-      all += store.get(prefix + std::to_string(rank), std::max<int64_t>(left.count(), 1)) + "\n";
+      all += store.get(prefix + std::to_string(rank), deadline.poll_ms()) + "\n";
     } catch (const PeerError&) {
       missing.push_back(rank);
     }
   }
   if (missing.empty()) return all;
   return fmt::format(
-      "{}{} did not come to the rendezvous at {}:{} within {:.1f} s; were they started, with the same "
-      "PACELINE_SECRET?",
-      kFailed, rank_list(missing), identity.store_host, identity.store_port, static_cast<double>(timeout_ms) / 1000);
+      "{}{} did not come to the rendezvous{} within {:.1f} s; were they started, with the same PACELINE_SECRET?",
+      kFailed, rank_list(missing),
+      identity.store_host.empty() ? "" : fmt::format(" at {}:{}", identity.store_host, identity.store_port),
+      static_cast<double>(timeout_ms) / 1000);
 }
 
 // Every rank says where it is; rank 0 puts the list together.
