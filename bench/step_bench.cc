@@ -25,11 +25,12 @@ void serve(const Recipe& recipe) {
   const DatasetPair data = open_data(recipe, catalog);
   const std::shared_ptr<Model> model = build_model(recipe, catalog, *data.train);
   model->train();
-  const auto optimizer = build_optimizer(recipe, catalog, *model);
   const auto group = make_local_group();
+  const auto optimizer = build_optimizer(recipe, catalog, *model, group->size());
+  const auto reducer = build_reducer(recipe, catalog, *model, *group, nullptr);
   Loader loader(data.train, data.normalisation, {.global_batch = static_cast<uint64_t>(recipe.batch.global)});
   const BatchTensors tensors(loader, torch::kCPU);
-  TrainStep train_step(model, *optimizer, *group, recipe);
+  TrainStep train_step(model, *optimizer, *group, recipe, *reducer, nullptr);
 
   const SteadyClock clock;
   int64_t step = 0;
@@ -37,8 +38,11 @@ void serve(const Recipe& recipe) {
     const int64_t waited_before = loader.waited_ns(), from_ns = clock.now_ns();
     for (int64_t i = 0; i < wanted; ++i) {
       const Batch& batch = loader.next();
-      const StepOutcome outcome =
-          train_step(tensors.of(batch), static_cast<int64_t>(batch.global_count), step++, recipe.optimizer.rate);
+      const StepOutcome outcome = train_step({.batch = tensors.of(batch),
+                                              .global_count = static_cast<int64_t>(batch.global_count),
+                                              .step = step++,
+                                              .rate = recipe.optimizer.rate,
+                                              .momentum = recipe.optimizer.momentum});
       CHECK_TRUE(std::isfinite(outcome.loss_sum.item<float>()), "the loss is not finite at step {}", step);
     }
     std::printf("%.9f %.9f\n", seconds_between(from_ns, clock.now_ns()),

@@ -40,12 +40,6 @@ class LaunchTest(ProcessTest):
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertRegex(result.stdout, r"^(\[[01]\] paceline \d+\.\d+\.\d+\n){2}$")
 
-    def test_training_over_several_ranks_is_refused_as_yet(self):
-        result = self.launch("-n", 2, "--", PACELINE, "train", "small.toml")
-        self.assertEqual(result.returncode, 2)
-        self.assertRegex(result.stderr, r"this is rank [01] of 2, but training runs on one rank as yet: start it without launcher")
-        self.assertFalse((self.folder / "runs").exists())
-
     def test_it_exits_as_the_failed_rank_did(self):
         result = self.launch("-n", 2, "--", "sh", "-c", "echo why >&2; [ $PACELINE_RANK = 1 ] && exit 3; exec sleep 1000")
         self.assertEqual(result.returncode, 3)

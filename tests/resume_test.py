@@ -14,7 +14,7 @@ from paceline_process import PACELINE, SOAK, SOURCE, ProcessTest
 
 class ResumeTest(ProcessTest):
     def without_times(self, lines):
-        timing = ("seconds", "images_per_second")
+        timing = ("seconds", "images_per_second", "efficiency", "overlap", "compute_ms", "communication_ms", "waiting_ms")
         return [{key: value for key, value in line.items() if key not in timing} for line in lines]
 
     def kill_after_step(self, out, step, *arguments):

@@ -1,4 +1,5 @@
 #include "paceline/cli/explain_command.h"
+#include "paceline/cli/explain_step_command.h"
 
 #include <fmt/format.h>
 
@@ -96,6 +97,7 @@ void add_explain_command(CLI::App& app) {
       ->capture_default_str();
   all_reduce->add_flag("--json", arguments->json, "Print as JSON");
   all_reduce->callback([arguments] { explain(*arguments); });
+  add_explain_step_command(*command);
 }
 
 }  // namespace paceline

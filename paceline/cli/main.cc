@@ -52,7 +52,7 @@ int run(int argc, char** argv) {
 
   ExitCode result = ExitCode::success;
   int exit_code = 0;  // of programs that were started
-  add_train_command(app, argv[0], result);
+  add_train_command(app, argv[0], result, exit_code);
   add_eval_command(app);
   add_models_command(app);
   add_recipe_command(app);

@@ -3,13 +3,15 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <iostream>
+#include <optional>
+#include <thread>
 
 #include "paceline/cli/interrupt.h"
+#include "paceline/cli/own_ranks.h"
 #include "paceline/cli/run_choice.h"
-#include "paceline/comm/engine_local.h"
 #include "paceline/core/file.h"
-#include "paceline/rendezvous/identity.h"
+#include "paceline/core/pinning.h"
+#include "paceline/rendezvous/world.h"
 #include "paceline/train/run_lock.h"
 #include "paceline/train/trainer.h"
 
@@ -21,6 +23,9 @@ struct TrainArguments {
   std::string recipe;
   std::vector<std::string> overrides;
   std::string out;
+  int ranks = 0;
+  std::string engine;
+  std::string trace;
   bool resume = false;
   bool json = false;
   bool quiet = false;
@@ -29,6 +34,8 @@ struct TrainArguments {
 std::string command_to_resume(const TrainArguments& arguments, const RunFolder& folder) {
   std::string command = fmt::format("{} train {}", arguments.program, arguments.recipe);
   for (const std::string& override_ : arguments.overrides) command += fmt::format(" --set {}", override_);
+  if (arguments.ranks > 0) command += fmt::format(" --ranks {}", arguments.ranks);
+  if (!arguments.engine.empty()) command += fmt::format(" --engine {}", arguments.engine);
   return command + fmt::format(" --out {} --resume", folder.root.string());
 }
 
@@ -39,57 +46,93 @@ void print_results(const Summary& summary, const RunFolder& folder) {
   fmt::print("  {:<14}tensorboard --logdir {}\n", "", root);
 }
 
-// Several ranks would each train alone, in one folder.
-void require_one_rank() {
-  const Identity identity = find_identity(process_environment());
-  if (identity.size > 1)
-    throw UsageError(
-        fmt::format("this is rank {} of {}, but training runs on one rank as yet: start it without launcher",
-                    identity.rank, identity.size));
+// A rank keeps to its share of the cores, unless whoever started it has seen to that.
+void pin_rank(const Identity& identity) {
+  const std::vector<int> cores = allowed_cores();
+  if (identity.local_size < 2 || cores.size() < std::thread::hardware_concurrency()) return;
+  pin_to(cores_of_part(cores, identity.local_rank, identity.local_size));
 }
 
-ExitCode train(const TrainArguments& arguments) {
-  require_one_rank();
-  const Recipe recipe = read_recipe(arguments.recipe, arguments.overrides);
-  const RunFolder folder = choose_run_folder(recipe.title, arguments.out, arguments.resume);
-  make_directories(folder.root);
-  const RunLock lock(folder);
+// What rank 0 shows and keeps; the others are silent, and fail for themselves.
+class Desk {
+ public:
+  Desk(const TrainArguments& arguments, const Recipe& recipe)
+      : folder_(choose_run_folder(recipe.title, arguments.out, arguments.resume)),
+        progress_(stderr, !arguments.quiet && isatty(STDERR_FILENO) != 0,
+                  arguments.quiet ? 0 : recipe.train.log_every_steps),
+        log_([this](std::string_view line) { progress_.line(line); }) {
+    make_directories(folder_.root);
+    lock_.emplace(folder_);
+    if (arguments.quiet) log_.set_level(Log::Level::warning);
+    log_.write_to(folder_.log());
+  }
+  const RunFolder& folder() const { return folder_; }
+  Progress& progress() { return progress_; }
+  Log& log() { return log_; }
 
-  Progress progress(stderr, !arguments.quiet && isatty(STDERR_FILENO) != 0,
-                    arguments.quiet ? 0 : recipe.train.log_every_steps);
-  Log log([&](std::string_view line) { progress.line(line); });
-  if (arguments.quiet) log.set_level(Log::Level::warning);
-  log.write_to(folder.log());
-  const Interrupt interrupt(
-      [&] { log.info("stopping after this step and writing a checkpoint (Ctrl-C again: stop at once)"); });
+ private:
+  RunFolder folder_;
+  std::optional<RunLock> lock_;
+  Progress progress_;
+  Log log_;
+};
 
-  const auto group = make_local_group();
+ExitCode conclude(const TrainArguments& arguments, const Summary& summary, Desk& desk) {
+  if (arguments.json) {
+    fmt::print("{}\n", to_json(summary).dump(2));
+  } else {
+    print_results(summary, desk.folder());
+  }
+  if (summary.ending != "interrupted") return ExitCode::success;
+  desk.log().info("interrupted at step {}; go on with:\n  {}", summary.steps,
+                  command_to_resume(arguments, desk.folder()));
+  return ExitCode::interrupted;
+}
+
+ExitCode train(const TrainArguments& arguments, const Recipe& recipe) {
+  const Identity identity = find_identity(process_environment());
+  pin_rank(identity);
+  std::optional<Desk> desk;
+  if (identity.rank == 0) desk.emplace(arguments, recipe);
+  const Interrupt interrupt([&] {  // before threads are started, which must not be interrupted
+    if (desk) desk->log().info("stopping after this step and writing a checkpoint (Ctrl-C again: stop at once)");
+  });
+  World world = World::connect({.engine = arguments.engine.empty() ? recipe.comm.engine : arguments.engine});
+  Group& group = world.group();
   try {
-    Trainer trainer(recipe, *group,
-                    {.run_folder = folder,
-                     .resume = arguments.resume,
-                     .log = &log,
-                     .progress = arguments.quiet ? nullptr : &progress,
-                     .stop = interrupt.token()});
-    const Summary summary = trainer.run();
-    if (arguments.json) {
-      fmt::print("{}\n", to_json(summary).dump(2));
-    } else {
-      print_results(summary, folder);
+    TrainerOptions options = {.resume = arguments.resume, .trace = arguments.trace, .stop = interrupt.token()};
+    if (desk) {
+      options.run_folder = desk->folder();
+      options.log = &desk->log();
+      if (!arguments.quiet) options.progress = &desk->progress();
     }
-    if (summary.ending != "interrupted") return ExitCode::success;
-    log.info("interrupted at step {}; go on with:\n  {}", summary.steps, command_to_resume(arguments, folder));
-    return ExitCode::interrupted;
-  } catch (const Error& error) {
-    progress.finish();
-    log.debug("failed: {}", error.what());  // for log.txt; main tells the terminal
+    const Summary summary = Trainer(recipe, group, options).run();
+    if (desk) return conclude(arguments, summary, *desk);
+    return summary.ending == "interrupted" ? ExitCode::interrupted : ExitCode::success;
+  } catch (Error& error) {
+    if (desk) {
+      desk->progress().finish();
+      desk->log().debug("failed: {}", error.what());  // for log.txt; main tells the terminal
+    } else if (error.exit_code() == ExitCode::recipe) {
+      error.set_told();  // all ranks read the same recipe: one tells
+    }
     throw;
   }
 }
 
+// Starts as many processes of this very command; each then finds out which rank it is.
+int start_ranks(const TrainArguments& arguments, const Recipe& recipe) {
+  const std::string& engine = arguments.engine.empty() ? recipe.comm.engine : arguments.engine;
+  return launch_own_ranks({.ranks = arguments.ranks,
+                           .engine = engine == "auto" ? "" : engine,
+                           .first_rank_has_the_terminal = true,
+                           .stop_ms = 600'000},  // a step may take long, and a checkpoint is written then
+                          {});
+}
+
 }  // namespace
 
-void add_train_command(CLI::App& app, const std::string& program, ExitCode& result) {
+void add_train_command(CLI::App& app, const std::string& program, ExitCode& result, int& exit_code) {
   CLI::App* command =
       app.add_subcommand("train", "Train a model as a recipe says, and leave a folder with the results");
   const auto arguments = std::make_shared<TrainArguments>();
@@ -105,6 +148,13 @@ void add_train_command(CLI::App& app, const std::string& program, ExitCode& resu
       ->add_option("--out", arguments->out,
                    "The folder for the results (default: runs/NAME, or runs/NAME-2 ... when taken)")
       ->type_name("DIR");
+  command
+      ->add_option("--ranks", arguments->ranks,
+                   "How many processes train together on this machine (default: 1; other machines: 'paceline launch')")
+      ->check(CLI::PositiveNumber);
+  command->add_option("--engine", arguments->engine, "What carries gradients, over comm.engine: shm, gloo, mpi, ...");
+  command->add_option("--trace", arguments->trace, "Write what every rank did when, for chrome://tracing or Perfetto")
+      ->type_name("FILE");
   command->add_flag("--resume", arguments->resume,
                     "Go on from the newest intact checkpoint in the folder (default: the recipe's last run)");
   command->add_flag("--json", arguments->json, "Print the summary as JSON on standard output");
@@ -114,8 +164,19 @@ void add_train_command(CLI::App& app, const std::string& program, ExitCode& resu
       "  paceline train recipes/fashion_mnist.toml\n"
       "  paceline train recipes/fashion_mnist.toml --set train.epochs=1 --set optimizer.rate=0.05 --out runs/try\n"
       "  paceline train recipes/fashion_mnist.toml --resume\n"
+      "  paceline train recipes/fashion_mnist.toml --ranks 4\n"
+      "  paceline launch -n 8 --hosts a:4,b:4 -- paceline train recipes/fashion_mnist.toml\n"
+      "  mpirun -n 4 paceline train recipes/fashion_mnist.toml\n"
       "Ctrl-C writes a checkpoint and says how to go on.");
-  command->callback([arguments, &result] { result = train(*arguments); });
+  command->callback([arguments, &result, &exit_code] {
+    const Recipe recipe = read_recipe(arguments->recipe, arguments->overrides);
+    if (is_rank()) require_ranks(arguments->ranks);
+    if (arguments->ranks > 1 && !is_rank()) {
+      exit_code = start_ranks(*arguments, recipe);
+    } else {
+      result = train(*arguments, recipe);
+    }
+  });
 }
 
 }  // namespace paceline

@@ -1,4 +1,4 @@
-// paceline train RECIPE [--set k=v]... [--out DIR] [--resume]
+// paceline train RECIPE [--set k=v]... [--ranks N] [--engine E] [--out DIR] [--resume] [--trace FILE]
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -8,7 +8,7 @@
 
 namespace paceline {
 
-// `program`: how the program was called (argv[0]).
-void add_train_command(CLI::App& app, const std::string& program, ExitCode& result);
+// `program`: how the program was called (argv[0]). `exit_code`: of ranks that were started.
+void add_train_command(CLI::App& app, const std::string& program, ExitCode& result, int& exit_code);
 
 }  // namespace paceline

@@ -6,6 +6,7 @@
 #include <new>
 
 #include "paceline/collectives/all_reduce.h"
+#include "paceline/collectives/compressed.h"
 #include "paceline/collectives/hybrid.h"
 #include "paceline/collectives/platforms.h"
 #include "paceline/comm/engine_local.h"
@@ -42,25 +43,32 @@ void operator delete[](void* room, size_t, std::align_val_t) noexcept { std::fre
 namespace paceline {
 namespace {
 
+// Calls `run` five times, and then counts in five more. Every rank calls it; rank 0 gets the number, the others 0.
+template <class Run>
+int64_t allocations_of_later_runs(Group& group, const Run& run) {
+  const auto run_five_times = [&] {
+    for (int time = 0; time < 5; ++time) run();
+    group.barrier();
+  };
+  run_five_times();
+  const int64_t before = allocations;
+  group.barrier();
+  run_five_times();
+  const int64_t after = allocations;
+  group.barrier();
+  return group.rank() == 0 ? after - before : 0;
+}
+
 int64_t allocations_of_later_runs(const AllReduceAlgorithm& algorithm, const Topology& topology, size_t count) {
-  std::atomic<int64_t> before = 0, after = 0;
+  std::atomic<int64_t> found = 0;
   run_ranks(topology.ranks(), LocalOptions{.topology = topology, .see_all_memory = false}, [&](Group& group) {
     const Cluster cluster = cluster_of(group);
     if (!algorithm.applies(cluster)) return;
     const auto all_reduce = algorithm.make(group, cluster, cluster.default_grid());
     std::vector<float> data(count);
-    const auto run_five_times = [&] {
-      for (int run = 0; run < 5; ++run) all_reduce->run(view(data), ReduceOp::sum);
-      group.barrier();
-    };
-    run_five_times();
-    if (group.rank() == 0) before = allocations.load();
-    group.barrier();
-    run_five_times();
-    if (group.rank() == 0) after = allocations.load();
-    group.barrier();
+    found += allocations_of_later_runs(group, [&] { all_reduce->run(view(data), ReduceOp::sum); });
   });
-  return after - before;
+  return found;
 }
 
 TEST(AllReduceAlgorithms, AllocateNothingOnceTheyHaveSeenTheirLargestBuffer) {
@@ -79,6 +87,26 @@ TEST(Hybrid, AllocatesNothingOnceItHasSeenItsLargestBuffer) {
                  Grid grid) { return std::make_unique<Hybrid>(group, make_plan(cluster, grid, nullptr)); }};
   for (const size_t count : {7, 300'000})
     EXPECT_EQ(allocations_of_later_runs(hybrid, Topology::one_host(3), count), 0) << count << " elements";
+}
+
+TEST(CompressedAllReduce, AllocatesNothingOnceItHasSeenItsLargestBuffer) {
+  for (const std::string& name : builtin_codecs().names()) {
+    for (const size_t count : {7, 30'000}) {
+      std::atomic<int64_t> found = 0;
+      run_ranks(3, LocalOptions{.topology = Topology({"a", "a", "b"}), .see_all_memory = false}, [&](Group& group) {
+        const auto codec = builtin_codecs().at(name)({});
+        CompressedAllReduce all_reduce(group, *codec);
+        std::vector<float> data(count), residual(count);
+        int step = 0;
+        found += allocations_of_later_runs(group, [&] {  // what is sent changes from step to step
+          ++step;
+          for (size_t i = 0; i < count; ++i) data[i] = static_cast<float>((i + 1) * (step + 7) % 101) - 50;
+          all_reduce.run(view(data), residual);
+        });
+      });
+      EXPECT_EQ(found, 0) << name << ", " << count << " elements";
+    }
+  }
 }
 
 }  // namespace

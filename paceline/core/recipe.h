@@ -42,6 +42,10 @@ struct Recipe {
   struct Batch {
     int64_t global = 128;
     int64_t local = 0;
+    std::vector<double> milestones;  // epochs from which `sizes` hold, in place of global or local
+    std::vector<double> sizes;
+    int64_t micro = 0;
+    int64_t fill = 0;
   } batch;
 
   struct Train {
@@ -79,12 +83,28 @@ struct Recipe {
     double factor = 0.1;
     double power = 2;
     double end_rate = 0;
+    std::string momentum = "constant";  // constant | noise_scale
+    int64_t momentum_batch = 0;
   } schedule;
+
+  struct BatchNorm {
+    std::string statistics = "moving_average";  // moving_average | last_iteration
+    bool sync = false;
+    int64_t recompute_batches = 0;
+  } batch_norm;
 
   struct Comm {
     std::string engine = "auto";
+    std::string algorithm = "hybrid";
     uint64_t bucket_bytes = 0;
+    bool overlap = true;
     std::string codec = "none";
+    int64_t block = 256;
+    double density = 0.01;
+    bool density_warmup = true;
+    double threshold = 1e-3;
+    bool error_feedback = true;
+    bool momentum_correction = true;
   } comm;
 
   struct Sync {

@@ -24,6 +24,8 @@ class Contradictions {
 
   std::vector<std::string> find() {
     check_batch();
+    check_batch_phases();
+    check_codec();
     check_every_key_applies();
     check_length();
     check_milestones();
@@ -41,6 +43,49 @@ class Contradictions {
   void check_batch() {
     if (!given("batch.global") || recipe_.batch.local == 0) return;
     refuse("batch.local", "contradicts batch.global ({}); give one of the two", it_is(recipe_, "batch.global"));
+  }
+
+  void check_batch_phases() {
+    const Recipe::Batch& batch = recipe_.batch;
+    if (batch.milestones.size() != batch.sizes.size()) {
+      refuse(given("batch.sizes") ? "batch.sizes" : "batch.milestones",
+             "{} in batch.milestones, {} in batch.sizes: give one size for each milestone", batch.milestones.size(),
+             batch.sizes.size());
+      return;
+    }
+    for (size_t i = 1; i < batch.milestones.size(); ++i) {
+      if (batch.milestones[i] > batch.milestones[i - 1]) continue;
+      refuse("batch.milestones", "{} follows {}: each must be greater than the one before",
+             print_number(batch.milestones[i]), print_number(batch.milestones[i - 1]));
+      return;
+    }
+    for (const double size : batch.sizes) {
+      if (size == std::floor(size)) continue;
+      refuse("batch.sizes", "{} is no whole number of samples", print_number(size));
+      return;
+    }
+    if (batch.fill > 0 && batch.local > 0)
+      refuse("batch.fill", "applies only with batch.global: with batch.local every rank has its share ({})",
+             it_is(recipe_, "batch.local"));
+    if (!batch.milestones.empty() && recipe_.train.epochs > 0 && batch.milestones.back() >= recipe_.train.epochs)
+      refuse("batch.milestones", "{} is not below train.epochs ({}); for a shorter run set train.max_steps",
+             print_number(batch.milestones.back()), it_is(recipe_, "train.epochs"));
+  }
+
+  void check_codec() {
+    const Recipe::Comm& comm = recipe_.comm;
+    const bool sparse = comm.codec == "topk" || comm.codec == "threshold";
+    if (sparse && comm.momentum_correction && recipe_.optimizer.nesterov)
+      refuse("optimizer.nesterov",
+             "does not go with comm.codec = \"{}\", which gathers the momentum itself; leave nesterov out or set "
+             "comm.momentum_correction = false",
+             comm.codec);
+    if (sparse && comm.momentum_correction && !comm.error_feedback)
+      refuse("comm.momentum_correction", "needs comm.error_feedback ({})", it_is(recipe_, "comm.error_feedback"));
+    if (recipe_.batch_norm.sync && comm.overlap && given("comm.overlap"))
+      refuse("comm.overlap",
+             "does not go with batch_norm.sync, whose exchanges keep their place among the buckets ({})",
+             it_is(recipe_, "batch_norm.sync"));
   }
 
   void check_every_key_applies() {

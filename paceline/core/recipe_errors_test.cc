@@ -63,7 +63,8 @@ TEST(RecipeErrors, UnknownNames) {
       {"[optimizer]\nseed = 3\n",
        "r.toml:2:1: optimizer.seed: unknown key; did you mean 'train.seed'? (see 'paceline recipe keys')"},
       {"[optimizer]\nmilestone = [3]\n",
-       "r.toml:2:1: optimizer.milestone: unknown key; did you mean 'schedule.milestones'? (see 'paceline recipe "
+       "r.toml:2:1: optimizer.milestone: unknown key; did you mean 'batch.milestones' or 'schedule.milestones'? (see "
+       "'paceline recipe "
        "keys')"},
       {"[batch]\nthreads = 3\n",
        "r.toml:2:1: batch.threads: unknown key; did you mean 'train.threads'? (see 'paceline recipe keys')"},
@@ -193,6 +194,28 @@ TEST(RecipeErrors, KeysThatContradictEachOther) {
       {ten_epochs, "r.toml:3:1: schedule.name: \"step\" needs at least one epoch in schedule.milestones"},
       {ten_epochs + "milestones = []\n",
        "r.toml:4:1: schedule.milestones: \"step\" needs at least one epoch in schedule.milestones"},
+      {"[batch]\nmilestones = [3]\nsizes = [256, 512]\n",
+       "r.toml:3:1: batch.sizes: 1 in batch.milestones, 2 in batch.sizes: give one size for each milestone"},
+      {"train.epochs = 9\n[batch]\nmilestones = [3, 2]\nsizes = [256, 512]\n",
+       "r.toml:3:1: batch.milestones: 2 follows 3: each must be greater than the one before"},
+      {"train.epochs = 9\n[batch]\nmilestones = [3]\nsizes = [256.5]\n",
+       "r.toml:4:1: batch.sizes: 256.5 is no whole number of samples"},
+      {"train.epochs = 2\n[batch]\nmilestones = [3]\nsizes = [256]\n",
+       "r.toml:3:1: batch.milestones: 3 is not below train.epochs (it is 2 at r.toml:1:7); for a shorter run set "
+       "train.max_steps"},
+      {"[batch]\nlocal = 8\nfill = 8\n",
+       "r.toml:3:1: batch.fill: applies only with batch.global: with batch.local every rank has its share (it is 8 at "
+       "r.toml:2:1)"},
+      {"comm.codec = \"topk\"\noptimizer.nesterov = true\n",
+       "r.toml:2:11: optimizer.nesterov: does not go with comm.codec = \"topk\", which gathers the momentum itself; "
+       "leave nesterov out or set comm.momentum_correction = false"},
+      {"[comm]\ncodec = \"topk\"\nmomentum_correction = true\nerror_feedback = false\n",
+       "r.toml:3:1: comm.momentum_correction: needs comm.error_feedback (it is false at r.toml:4:1)"},
+      {"comm.overlap = true\nbatch_norm.sync = true\n",
+       "r.toml:1:6: comm.overlap: does not go with batch_norm.sync, whose exchanges keep their place among the buckets "
+       "(it is true at r.toml:2:12)"},
+      {"[comm]\ndensity = 0.1\n",
+       "r.toml:2:1: comm.density: applies only with comm.codec = \"topk\" (it is \"none\" by default)"},
       {ten_epochs + "milestones = [3, 3]\n",
        "r.toml:4:1: schedule.milestones: 3 follows 3: each must be greater than the one before"},
       {ten_epochs + "milestones = [3, 10]\n",

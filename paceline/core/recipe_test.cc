@@ -41,6 +41,9 @@ flip = true
 cutout = 8
 [batch]
 local = 96
+milestones = [1, 2.25]
+sizes = [192, 384]
+micro = 32
 [train]
 epochs = 2.5
 max_steps = 77
@@ -68,10 +71,22 @@ warmup_epochs = 0.5
 warmup_from = 1e-5
 milestones = [1, 1.5, 2]
 factor = 0.2
+momentum = "noise_scale"
+momentum_batch = 512
+[batch_norm]
+statistics = "last_iteration"
+sync = true
+recompute_batches = 10
 [comm]
-engine = "local"
+engine = "gloo"
+algorithm = "ring"
 bucket_bytes = "4MiB"
-codec = "none"
+overlap = false
+codec = "topk"
+density = 0.02
+density_warmup = false
+error_feedback = true
+momentum_correction = false
 [sync]
 policy = "allreduce"
 [checkpoint]
@@ -135,7 +150,21 @@ TEST(Recipe, EveryKeyReachesItsMember) {
   EXPECT_EQ(r.schedule.warmup_from, 1e-5);
   EXPECT_THAT(r.schedule.milestones, ElementsAre(1, 1.5, 2));
   EXPECT_EQ(r.schedule.factor, 0.2);
-  EXPECT_EQ(r.comm.engine, "local");
+  EXPECT_THAT(r.batch.milestones, ElementsAre(1, 2.25));
+  EXPECT_THAT(r.batch.sizes, ElementsAre(192, 384));
+  EXPECT_EQ(r.batch.micro, 32);
+  EXPECT_EQ(r.schedule.momentum, "noise_scale");
+  EXPECT_EQ(r.schedule.momentum_batch, 512);
+  EXPECT_EQ(r.batch_norm.statistics, "last_iteration");
+  EXPECT_TRUE(r.batch_norm.sync);
+  EXPECT_EQ(r.batch_norm.recompute_batches, 10);
+  EXPECT_EQ(r.comm.engine, "gloo");
+  EXPECT_EQ(r.comm.algorithm, "ring");
+  EXPECT_FALSE(r.comm.overlap);
+  EXPECT_EQ(r.comm.codec, "topk");
+  EXPECT_EQ(r.comm.density, 0.02);
+  EXPECT_FALSE(r.comm.density_warmup);
+  EXPECT_FALSE(r.comm.momentum_correction);
   EXPECT_EQ(r.comm.bucket_bytes, 4u << 20);
   EXPECT_EQ(r.checkpoint.every_steps, 5);
   EXPECT_EQ(r.checkpoint.keep, 1);
@@ -169,8 +198,10 @@ TEST(Recipe, PrintedNumbersAreExact) {
 TEST(Recipe, PrintsOnlyKeysThatApply) {
   const std::string printed = print_recipe(Recipe{});
   EXPECT_THAT(printed, testing::HasSubstr("[batch]\nglobal = 128\nlocal = 0\n"));
-  EXPECT_THAT(printed,
-              testing::HasSubstr("[schedule]\nname = \"constant\"\nreference_batch = 0\nwarmup_epochs = 0\n\n"));
+  EXPECT_THAT(
+      printed,
+      testing::HasSubstr(
+          "[schedule]\nname = \"constant\"\nreference_batch = 0\nwarmup_epochs = 0\nmomentum = \"constant\"\n\n"));
 }
 
 TEST(Recipe, NumbersMayBeIntegersAndSizesMayBeBoth) {

@@ -16,7 +16,6 @@ std::shared_ptr<const Dataset> not_empty(std::shared_ptr<const Dataset> dataset)
 }
 
 LoaderOptions checked(LoaderOptions options) {
-  CHECK_GT(options.global_batch, 0u);
   CHECK_GT(options.ranks, 0);
   CHECK_GE(options.rank, 0);
   CHECK_LT(options.rank, options.ranks);
@@ -37,13 +36,13 @@ Loader::Buffer<T> Loader::zeros(size_t count) {
 Loader::Loader(std::shared_ptr<const Dataset> dataset, Normalisation normalisation, LoaderOptions options,
                uint64_t cursor_samples)
     : dataset_(not_empty(std::move(dataset))),
-      options_(checked(options)),
+      options_(checked(std::move(options))),
       shape_(dataset_->shape()),
       sampler_(options_.seed, dataset_->size(), options_.shuffle),
       transform_(shape_, normalisation, options_.augmentation),
       cursor_samples_(cursor_samples) {
-  const BatchRange largest = next_batch(0, dataset_->size(), options_.global_batch);
-  capacity_ = share(largest, 0, options_.ranks).size();
+  const uint64_t largest_batch = std::min<uint64_t>(options_.global_batch.largest(), dataset_->size());
+  capacity_ = largest_share(largest_batch, options_.fill, options_.ranks);
 
   slots_.resize(static_cast<size_t>(options_.prefetch_batches) + 1);  // and the one that the caller holds
   for (Slot& slot : slots_) {
@@ -110,7 +109,8 @@ void Loader::prepare_batches(std::stop_token stop, std::span<uint8_t> scratch) {
 }
 
 void Loader::fill(Slot& slot, BatchRange global, std::span<uint8_t> scratch) const {
-  const BatchRange mine = share(global, options_.rank, options_.ranks);
+  const int active = active_ranks(global.size(), options_.fill, options_.ranks);
+  const BatchRange mine = share(global, options_.rank, options_.ranks, active);
   slot.batch.epoch = global.epoch;
   slot.batch.position = global.begin;
   slot.batch.global_count = global.size();

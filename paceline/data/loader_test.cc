@@ -178,6 +178,54 @@ TEST(Loader, RanksTogetherGiveWhatOneRankGives) {
   }
 }
 
+TEST(Loader, FollowsABatchSchedule) {
+  const BatchSchedule phases = BatchPhases{.first = 2, .milestones = {0.5, 1}, .sizes = {3, 100}};
+  Loader loader(std::make_shared<WatchedDataset>(9, [](size_t) {}), kGrey,
+                {.global_batch = phases, .threads = 2, .shuffle = false});
+  EXPECT_EQ(loader.slot_capacity(), 9u);
+  const std::vector<std::vector<int64_t>> expected = {{0, 1}, {2, 3}, {4, 5}, {6, 7, 8}, {0, 1, 2, 3, 4, 5, 6, 7, 8}};
+  for (const auto& batch : expected) EXPECT_EQ(labels(loader.next()), batch);
+}
+
+TEST(Loader, ARankTakesItsFillBeforeTheNextGetsAny) {
+  const auto data = std::make_shared<WatchedDataset>(11, [](size_t) {});
+  const BatchSchedule phases = BatchPhases{.first = 4, .milestones = {0.5}, .sizes = {5}};  // 4, 4, then the last 3
+  const std::vector<std::vector<size_t>> counts = {{4, 4, 3}, {0, 0, 0}, {0, 0, 0}};
+  for (int rank = 0; rank < 3; ++rank) {
+    Loader loader(data, kGrey, {.global_batch = phases, .rank = rank, .ranks = 3, .fill = 4});
+    EXPECT_EQ(loader.slot_capacity(), 4u);
+    for (const size_t count : counts[static_cast<size_t>(rank)]) EXPECT_EQ(loader.next().count, count);
+    const Batch& halved = loader.next();  // 5 samples are one too many for one rank
+    EXPECT_EQ(halved.global_count, 5u);
+    EXPECT_EQ(halved.count, rank == 0 ? 3u : rank == 1 ? 2u : 0u);
+  }
+}
+
+// Two ranks, then four from the middle of an epoch: together the samples, and the very pixels, of one rank alone.
+TEST(Loader, RanksThatChangeUnderAScheduleGiveWhatOneRankGives) {
+  const auto data = grey_images(23);
+  LoaderOptions options{.global_batch = BatchPhases{.first = 5, .milestones = {0.5, 1}, .sizes = {3, 8}}, .fill = 2};
+  options.augmentation = kAugmented;
+  Loader alone(data, kGrey, options);
+  const auto expected = first_samples_of(alone, 3 * 23);
+
+  std::vector<Sample> together;
+  uint64_t cursor = 0;
+  for (const int ranks : {2, 4}) {
+    std::vector<std::unique_ptr<Loader>> loaders;
+    for (int rank = 0; rank < ranks; ++rank) {
+      options.rank = rank;
+      options.ranks = ranks;
+      loaders.push_back(std::make_unique<Loader>(data, kGrey, options, cursor));
+    }
+    for (const uint64_t until = ranks == 2 ? 10 : 3 * 23; cursor < until;) {
+      for (const auto& loader : loaders) append(*loader, loader->next(), together);
+      cursor = together.size();
+    }
+  }
+  EXPECT_EQ(together, expected);
+}
+
 TEST(Loader, ResumesFromAnyCursor) {
   const auto data = grey_images(11);
   const LoaderOptions options{.global_batch = 4, .augmentation = kAugmented};

@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "paceline/core/random.h"
+#include "paceline/schedule/batch_size.h"
 
 namespace paceline {
 
@@ -33,12 +34,28 @@ class Sampler {
   bool shuffle_;
 };
 
-// The batch that starts at the cursor. A batch never straddles epochs; a short last one is kept.
-// REQUIRES: data_size > 0, global_batch > 0
-BatchRange next_batch(uint64_t cursor_samples, uint64_t data_size, uint64_t global_batch);
+// The batch that starts at the cursor; its size is that of the epoch at its first sample. A batch never straddles
+// epochs; a short last one is kept. REQUIRES: data_size > 0
+BatchRange next_batch(uint64_t cursor_samples, uint64_t data_size, const BatchSchedule& global_batch);
 
-// This rank's share of a batch: contiguous, sizes that differ by one at most (the first ranks take the larger), and
-// empty for the last ranks when there are fewer samples than ranks.
-BatchRange share(BatchRange global, int rank, int ranks);
+// How many batches are begun before the cursor reaches `total_samples`, from the start of training. Takes a moment for
+// each milestone, not for each batch.
+uint64_t steps_in(const BatchSchedule& global_batch, uint64_t data_size, uint64_t total_samples);
+
+// The other way round: where the cursor stands after so many batches.
+uint64_t samples_in(const BatchSchedule& global_batch, uint64_t data_size, uint64_t steps);
+
+// How many ranks work on a batch when each takes up to `fill` samples before the next one gets any: the first ones, at
+// least one and at most all. 0: all of them.
+int active_ranks(uint64_t batch, uint64_t fill, int ranks);
+
+// This rank's share of a batch: contiguous, sizes that differ by one at most among the first `active` ranks (the first
+// of them take the larger), and empty for the others, and for the last ranks when there are fewer samples than ranks.
+BatchRange share(BatchRange global, int rank, int ranks, int active);
+BatchRange share(BatchRange global, int rank, int ranks);  // all are active
+
+// The most samples that a rank ever gets of batches of up to `largest_batch` samples. It is not the largest batch that
+// decides: with `fill` samples one rank takes all of a batch of that size, two ranks halve one of a sample more.
+uint64_t largest_share(uint64_t largest_batch, uint64_t fill, int ranks);
 
 }  // namespace paceline

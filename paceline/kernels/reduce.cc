@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "paceline/core/half.h"
 #include "paceline/kernels/dispatch.h"
+#include "paceline/kernels/half_convert.h"
 
 namespace paceline {
 namespace {
@@ -45,19 +45,6 @@ PACELINE_COMBINE_TYPE(f64, double, a[i] + b[i])
 PACELINE_COMBINE_TYPE(i32, int32_t, static_cast<int32_t>(static_cast<uint32_t>(a[i]) + static_cast<uint32_t>(b[i])))
 PACELINE_COMBINE_TYPE(i64, int64_t, static_cast<int64_t>(static_cast<uint64_t>(a[i]) + static_cast<uint64_t>(b[i])))
 
-PACELINE_VECTORISED void widen_bf16(float* out, const uint16_t* in, size_t count) {
-  for (size_t i = 0; i < count; ++i) out[i] = float_from_bf16(in[i]);
-}
-PACELINE_VECTORISED void narrow_bf16(uint16_t* out, const float* in, size_t count) {
-  for (size_t i = 0; i < count; ++i) out[i] = bf16_from_float(in[i]);
-}
-PACELINE_VECTORISED void widen_f16(float* out, const uint16_t* in, size_t count) {
-  for (size_t i = 0; i < count; ++i) out[i] = float_from_f16(in[i]);
-}
-PACELINE_VECTORISED void narrow_f16(uint16_t* out, const float* in, size_t count) {
-  for (size_t i = 0; i < count; ++i) out[i] = f16_from_float(in[i]);
-}
-
 #define PACELINE_LOOPS(op, suffix)                                     \
   ((op) == ReduceOp::sum   ? Loops{sum_##suffix, sum_##suffix##_twice} \
    : (op) == ReduceOp::max ? Loops{max_##suffix, max_##suffix##_twice} \
@@ -96,7 +83,6 @@ void reduce_half_blocks(std::span<const TensorView> parts, std::span<const Tenso
                         void (*narrow)(uint16_t*, const float*, size_t)) {
   alignas(64) float accumulator[kBlock];
   alignas(64) float addend[kBlock];
-  alignas(64) uint16_t rounded[kBlock];
   const size_t count = parts[0].count;
   for (size_t at = 0; at < count; at += kBlock) {
     const size_t block = std::min(kBlock, count - at);
@@ -105,6 +91,7 @@ void reduce_half_blocks(std::span<const TensorView> parts, std::span<const Tenso
       widen(addend, static_cast<const uint16_t*>(part.data) + at, block);
       combine(accumulator, accumulator, addend, block);
     }
+    auto* const rounded = static_cast<uint16_t*>(results[0].data) + at;
     narrow(rounded, accumulator, block);
     for (const TensorView& result : results) copy_block(result, at, rounded, block * sizeof(uint16_t));
   }
@@ -129,9 +116,9 @@ void reduce_many(std::span<const TensorView> parts, std::span<const TensorView> 
     case DType::i64:
       return reduce_blocks<int64_t>(parts, results, PACELINE_LOOPS(op, i64));
     case DType::f16:
-      return reduce_half_blocks(parts, results, f32.combine, widen_f16, narrow_f16);
+      return reduce_half_blocks(parts, results, f32.combine, floats_from_f16, f16_from_floats);
     case DType::bf16:
-      return reduce_half_blocks(parts, results, f32.combine, widen_bf16, narrow_bf16);
+      return reduce_half_blocks(parts, results, f32.combine, floats_from_bf16, bf16_from_floats);
     case DType::u8:
       break;
   }

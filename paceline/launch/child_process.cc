@@ -146,7 +146,11 @@ ChildProcess::ChildProcess(const ProcessOrder& order) {
   const std::vector<char*> c_shell_arguments = c_strings(shell_arguments);
   const std::vector<char*> c_environment = c_strings(environment);
 
-  Pipe input, output = make_pipe(), errors = make_pipe(), failure = make_pipe();
+  Pipe input, output, errors, failure = make_pipe();
+  if (!order.inherits_output) {
+    output = make_pipe();
+    errors = make_pipe();
+  }
   if (order.input == ProcessOrder::Input::pipe) input = make_pipe();
   if (order.input == ProcessOrder::Input::nothing)
     input.reading = Descriptor(::open("/dev/null", O_RDONLY | O_CLOEXEC));
@@ -174,7 +178,8 @@ ChildProcess::ChildProcess(const ProcessOrder& order) {
   }
   end_ = Descriptor(static_cast<int>(::syscall(SYS_pidfd_open, pid_, 0)));
   CHECK_GE(end_.number(), 0);
-  for (const Descriptor* ours : {&output.reading, &errors.reading}) never_wait(*ours);
+  for (const Descriptor* ours : {&output.reading, &errors.reading})
+    if (ours->number() >= 0) never_wait(*ours);
   if (input.writing.number() >= 0) never_wait(input.writing);
   input_ = std::move(input.writing);
   output_ = std::move(output.reading);

@@ -31,7 +31,8 @@ struct ProcessOrder {
   std::vector<std::string> arguments;    // the program first; it is found as execvp does
   std::vector<std::string> environment;  // NAME=value, beside and over this process's own
   Input input = Input::nothing;
-  int death_signal = SIGKILL;  // sent to it when this process is gone
+  bool inherits_output = false;  // it writes where this process does; there are no pipes to read
+  int death_signal = SIGKILL;    // sent to it when this process is gone
 };
 
 // The file that execvp would start. Throws UsageError that names the program: missing, a folder, not executable.

@@ -176,7 +176,8 @@ void Launcher::find_hosts() {
   if (shell.program.empty()) shell.program = std::filesystem::read_symlink("/proc/self/exe");
   for (const PlannedHost& host : plan_) {
     if (host.here)
-      hosts_.push_back(std::make_unique<LocalRanks>(loop_, events(), inherited_input()));
+      hosts_.push_back(
+          std::make_unique<LocalRanks>(loop_, events(), inherited_input(), options_.first_rank_has_the_terminal));
     else
       hosts_.push_back(std::make_unique<RemoteRanks>(loop_, events(), host.name, shell));
   }

@@ -19,6 +19,7 @@ struct LaunchOptions {
   std::string address;         // of this host, as the others reach it; empty: found out
   double timeout_s = 0;        // of every wait of the ranks; 0: not said
   bool prefixes = true;
+  bool first_rank_has_the_terminal = false;  // a local rank 0 writes to it directly: a progress bar works
   std::vector<std::string> command;
 
   int64_t hello_ms = 20'000;  // for another host to answer

@@ -25,11 +25,13 @@ LineProcess::LineProcess(PollLoop& loop, const ProcessOrder& order, Events event
                Source{&child_.errors(),
                       LineSplitter([this](auto line) { events_.line(Stream::errors, line); }, options.lines)}} {
   if (child_.input().number() >= 0) input_.emplace(loop_, child_.input().number());
-  for (Source& source : sources_)
+  for (Source& source : sources_) {
+    if (!source.open()) continue;  // inherited
     loop_.watch(source.descriptor->number(), POLLIN, [this, &source] {
       read_some(source);
       finish_if_silent();
     });
+  }
   loop_.watch(child_.end_descriptor(), POLLIN, [this] { on_end(); });
 }
 

@@ -6,15 +6,19 @@
 
 namespace paceline {
 
-LocalRanks::LocalRanks(PollLoop& loop, RankEvents events, ProcessOrder::Input first_input)
-    : loop_(loop), events_(std::move(events)), first_input_(first_input) {}
+LocalRanks::LocalRanks(PollLoop& loop, RankEvents events, ProcessOrder::Input first_input, bool first_inherits_output)
+    : loop_(loop),
+      events_(std::move(events)),
+      first_input_(first_input),
+      first_inherits_output_(first_inherits_output) {}
 
 void LocalRanks::start(const JobOrder& job) {
   for (const RankOrder& order : job.ranks) {
     const int rank = order.rank;
     const ProcessOrder process = {.arguments = job.command,
                                   .environment = order.environment,
-                                  .input = rank == 0 ? first_input_ : ProcessOrder::Input::nothing};
+                                  .input = rank == 0 ? first_input_ : ProcessOrder::Input::nothing,
+                                  .inherits_output = rank == 0 && first_inherits_output_};
     LineProcess::Events events = {
         .line = [this, rank](Stream stream, std::string_view line) { events_.line(rank, stream, line); },
         .ended = [this, rank](const Ending& ending) { events_.ended(rank, ending); }};

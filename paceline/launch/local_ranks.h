@@ -10,8 +10,8 @@ namespace paceline {
 
 class LocalRanks : public HostRanks {
  public:
-  // Rank 0 gets `first_input` as its standard input, the others nothing.
-  LocalRanks(PollLoop& loop, RankEvents events, ProcessOrder::Input first_input);
+  // Rank 0 gets `first_input` as its standard input, the others nothing; it may write to the terminal itself.
+  LocalRanks(PollLoop& loop, RankEvents events, ProcessOrder::Input first_input, bool first_inherits_output = false);
 
   bool ready() const override { return true; }
   void start(const JobOrder& job) override;  // Throws UsageError: the program is missing, or cannot be started.
@@ -23,6 +23,7 @@ class LocalRanks : public HostRanks {
   PollLoop& loop_;
   RankEvents events_;
   ProcessOrder::Input first_input_;
+  bool first_inherits_output_;
   std::vector<std::unique_ptr<LineProcess>> processes_;
 };
 

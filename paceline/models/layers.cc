@@ -42,7 +42,7 @@ void BatchNorm2d::reset() {
 
 torch::Tensor BatchNorm2d::forward(const torch::Tensor& images) {
   if (is_training()) {
-    if (images.numel() == images.size(1)) {
+    if (images.numel() == images.size(1) && !sum_) {
       throw TrainingError(
           fmt::format("batch normalisation of {} channels met a batch of {} sample whose image has shrunk to {}x{} "
                       "pixel: one value has "
@@ -50,8 +50,10 @@ torch::Tensor BatchNorm2d::forward(const torch::Tensor& images) {
                       images.size(1), images.size(0), images.size(2), images.size(3)));
     }
     num_batches_tracked_.add_(1);
+    values_per_channel_ = images.numel() / images.size(1);
+    if (sum_) return sync_batch_norm(images, weight_, bias_, {running_mean_, running_var_, momentum_}, kEpsilon, sum_);
   }
-  return torch::batch_norm(images, weight_, bias_, running_mean_, running_var_, is_training(), kMomentum, kEpsilon,
+  return torch::batch_norm(images, weight_, bias_, running_mean_, running_var_, is_training(), momentum_, kEpsilon,
                            /*cudnn_enabled=*/true);
 }
 

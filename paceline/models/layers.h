@@ -7,6 +7,8 @@
 
 #include <cstdint>
 
+#include "paceline/models/sync_batch_norm.h"
+
 namespace paceline {
 
 struct ConvShape {
@@ -51,8 +53,18 @@ class BatchNorm2d : public torch::nn::Module {
   double initial_gamma() const { return initial_gamma_; }
   void reset();  // gamma, beta and the statistics as at the start of a training
 
+  // The weight of the next batch in the running statistics, kMomentum at first; 1: only the last batch counts.
+  void set_momentum(double momentum) { momentum_ = momentum; }
+  // Values that the last training batch had in each channel; 0: there was none.
+  int64_t values_per_channel() const { return values_per_channel_; }
+  // Normalise over the samples of all ranks, whose sums this makes; empty: over those of this rank.
+  void synchronise(SumOverRanks sum) { sum_ = std::move(sum); }
+
  private:
   double initial_gamma_;
+  double momentum_ = kMomentum;
+  int64_t values_per_channel_ = 0;
+  SumOverRanks sum_;
   torch::Tensor weight_, bias_;  // gamma, beta
   torch::Tensor running_mean_, running_var_, num_batches_tracked_;
 };

@@ -2,7 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "paceline/core/check.h"
+#include "paceline/schedule/momentum.h"
 
 namespace paceline {
 namespace {
@@ -30,6 +33,25 @@ Schedule rate_schedule(const Recipe& recipe, int64_t global_batch) {
   const double base = reference > 0 ? scaled_rate(rate, global_batch, reference) : rate;
   const Schedule after = shape(recipe, base);
   return with_warmup(recipe.schedule.warmup_epochs, recipe.schedule.warmup_from, after);
+}
+
+BatchSchedule batch_schedule(const Recipe& recipe, int ranks, uint64_t data_size) {
+  const Recipe::Batch& batch = recipe.batch;
+  const uint64_t each = batch.local > 0 ? static_cast<uint64_t>(ranks) : 1;
+  const auto size = [&](double samples) { return std::min(static_cast<uint64_t>(samples) * each, data_size); };
+  BatchPhases phases = {.first = size(static_cast<double>(batch.local > 0 ? batch.local : batch.global)),
+                        .milestones = batch.milestones,
+                        .sizes = {}};
+  for (const double samples : batch.sizes) phases.sizes.push_back(size(samples));
+  return phases;
+}
+
+Schedule momentum_schedule(const Recipe& recipe, const BatchSchedule& batch) {
+  const double momentum = recipe.optimizer.momentum;
+  if (recipe.schedule.momentum == "constant") return constant(momentum);
+  const int64_t reference =
+      recipe.schedule.momentum_batch > 0 ? recipe.schedule.momentum_batch : static_cast<int64_t>(batch.at(0));
+  return [=](double epoch) { return noise_scale_momentum(momentum, reference, static_cast<int64_t>(batch.at(epoch))); };
 }
 
 }  // namespace paceline

@@ -1,7 +1,11 @@
 #include "paceline/train/assemble.h"
 
+#include <thread>
+
+#include "paceline/collectives/sum_over_ranks.h"
 #include "paceline/core/error.h"
 #include "paceline/models/initialise.h"
+#include "paceline/models/layers.h"
 
 namespace paceline {
 
@@ -50,10 +54,63 @@ std::shared_ptr<Model> build_model(const Recipe& recipe, const Catalog& catalog,
   return model;
 }
 
-std::unique_ptr<Optimizer> build_optimizer(const Recipe& recipe, const Catalog& catalog, const Model& model) {
+bool codec_has_the_momentum(const Recipe& recipe, int ranks) {
+  const bool sparse = recipe.comm.codec == "topk" || recipe.comm.codec == "threshold";
+  return ranks > 1 && sparse && recipe.comm.momentum_correction;
+}
+
+std::unique_ptr<Optimizer> build_optimizer(const Recipe& recipe, const Catalog& catalog, const Model& model,
+                                           int ranks) {
   const std::string& name = recipe.optimizer.name;
   if (!catalog.optimizers.contains(name)) recipe.refuse("optimizer.name", catalog.optimizers.unknown(name));
-  return catalog.optimizers.at(name)(parameters_of(model), recipe.optimizer);
+  Recipe::Optimizer options = recipe.optimizer;
+  if (codec_has_the_momentum(recipe, ranks)) options.weight_decay /= 1 - options.momentum;
+  return catalog.optimizers.at(name)(parameters_of(model), options);
+}
+
+std::unique_ptr<Reducer> build_reducer(const Recipe& recipe, const Catalog& catalog, const Model& model, Group& group,
+                                       Timeline* timeline) {
+  const Recipe::Comm& comm = recipe.comm;
+  ReducerOptions options;
+  options.bucket_bytes = comm.bucket_bytes;
+  options.overlap = comm.overlap && !recipe.batch_norm.sync;
+  options.algorithm = comm.algorithm;
+  options.timeline = timeline;
+  if (!catalog.codecs.contains(comm.codec)) recipe.refuse("comm.codec", catalog.codecs.unknown(comm.codec));
+  if (comm.codec != "none" && group.size() > 1)
+    options.sum = {.codec = catalog.codecs.at(comm.codec)({.density = comm.density,
+                                                           .density_warmup = comm.density_warmup,
+                                                           .threshold = comm.threshold,
+                                                           .block = static_cast<size_t>(comm.block)}),
+                   .error_feedback = comm.error_feedback,
+                   .momentum_correction = codec_has_the_momentum(recipe, group.size()) ? recipe.optimizer.momentum : 0};
+  std::vector<NamedParameter> parameters;
+  for (const Parameter& parameter : parameters_of(model)) parameters.push_back({parameter.name, parameter.tensor});
+  try {
+    return std::make_unique<Reducer>(std::move(parameters), group, std::move(options));
+  } catch (const UsageError& error) {  // no such algorithm, or not for these ranks
+    recipe.refuse("comm.algorithm", error.what());
+  }
+}
+
+void synchronise_batch_norm(const Recipe& recipe, Model& model, Group& group) {
+  if (!recipe.batch_norm.sync || group.size() == 1) return;
+  if (recipe.batch.fill > 0)
+    recipe.refuse("batch_norm.sync", "does not go with batch.fill, which leaves ranks without samples");
+  for (const auto& module : model.modules()) {
+    auto* const layer = dynamic_cast<BatchNorm2d*>(module.get());
+    if (layer == nullptr) continue;
+    layer->synchronise([&group](torch::Tensor& numbers) {
+      sum_over_ranks(group, {numbers.data_ptr(), static_cast<size_t>(numbers.numel()), DType::f64});
+    });
+  }
+}
+
+int threads_per_rank(const Recipe& recipe, const Group& group) {
+  if (recipe.train.threads > 0) return static_cast<int>(recipe.train.threads);
+  const Topology& topology = group.topology();
+  const auto ranks_here = static_cast<int>(topology.ranks_of(topology.host_of(group.rank())).size());
+  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / ranks_here);
 }
 
 }  // namespace paceline

@@ -3,14 +3,26 @@
 
 #include <memory>
 
+#include "paceline/comm/group.h"
 #include "paceline/core/recipe.h"
+#include "paceline/gradients/reducer.h"
 #include "paceline/train/catalog.h"
 
 namespace paceline {
 
 DatasetPair open_data(const Recipe& recipe, const Catalog& catalog);
 std::shared_ptr<Model> build_model(const Recipe& recipe, const Catalog& catalog, const Dataset& data);  // initialised
-std::unique_ptr<Optimizer> build_optimizer(const Recipe& recipe, const Catalog& catalog, const Model& model);
+// For so many ranks: a codec that gathers the momentum leaves none to the optimizer, and its decay then counts as often
+// as it would have with it.
+std::unique_ptr<Optimizer> build_optimizer(const Recipe& recipe, const Catalog& catalog, const Model& model, int ranks);
+bool codec_has_the_momentum(const Recipe& recipe, int ranks);
+// Sums the model's gradients over the group. `timeline` may be null.
+std::unique_ptr<Reducer> build_reducer(const Recipe& recipe, const Catalog& catalog, const Model& model, Group& group,
+                                       Timeline* timeline);
+// Where the recipe wants it, the model's batch normalisation is over all ranks from now on. The group must outlive it.
+void synchronise_batch_norm(const Recipe& recipe, Model& model, Group& group);
+// train.threads, or this host's cores shared among its ranks.
+int threads_per_rank(const Recipe& recipe, const Group& group);
 torch::Device open_device(const Recipe& recipe);
 
 }  // namespace paceline

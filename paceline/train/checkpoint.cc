@@ -14,6 +14,7 @@ namespace {
 constexpr const char* kWeights = "weights.safetensors";
 constexpr const char* kOptimizer = "optimizer.safetensors";
 constexpr const char* kState = "state.json";
+constexpr const char* kRanks = "ranks.safetensors";
 constexpr const char* kSums = "SHA256SUMS";
 
 constexpr std::string_view kStepPrefix = "step-";
@@ -37,6 +38,17 @@ std::string sha256_of(const std::filesystem::path& file) {
   return hash.hex();
 }
 
+// "rank.3.NAME"
+NamedTensors with_rank_names(const std::vector<NamedTensors>& ranks) {
+  NamedTensors all;
+  for (size_t rank = 0; rank < ranks.size(); ++rank) {
+    all.emplace(fmt::format("rank.{}", rank),
+                torch::tensor(static_cast<int64_t>(rank)));  // also of one that has nothing
+    for (const auto& [name, tensor] : ranks[rank]) all.emplace(fmt::format("rank.{}.{}", rank, name), tensor);
+  }
+  return all;
+}
+
 void write_text(const std::filesystem::path& path, std::string_view text) {
   DurableFile file(path);
   file.write(text);
@@ -48,7 +60,8 @@ void write_text(const std::filesystem::path& path, std::string_view text) {
 CheckpointStore::CheckpointStore(std::filesystem::path folder, int64_t keep)
     : folder_(std::move(folder)), keep_(keep) {}
 
-CheckpointRef CheckpointStore::write(const Model& model, const Optimizer& optimizer, const RunState& state) {
+CheckpointRef CheckpointStore::write(const Model& model, const Optimizer& optimizer, const RunState& state,
+                                     const std::vector<NamedTensors>& ranks) {
   const CheckpointRef checkpoint = {state.step, folder_ / folder_name(state.step)};
   if (std::filesystem::exists(checkpoint.folder)) {
     if (!damage_of(checkpoint)) return checkpoint;
@@ -63,9 +76,13 @@ CheckpointRef CheckpointStore::write(const Model& model, const Optimizer& optimi
     write_safetensors(writing / kWeights, state_of(model));
     write_safetensors(writing / kOptimizer, optimizer.state());
     write_text(writing / kState, nlohmann::json(state).dump(2) + "\n");
+    std::vector<const char*> files = {kWeights, kOptimizer, kState};
+    if (ranks.size() > 1) {
+      write_safetensors(writing / kRanks, with_rank_names(ranks));
+      files.push_back(kRanks);
+    }
     std::string sums;
-    for (const char* file : {kWeights, kOptimizer, kState})
-      sums += fmt::format("{}  {}\n", sha256_of(writing / file), file);
+    for (const char* file : files) sums += fmt::format("{}  {}\n", sha256_of(writing / file), file);
     write_text(writing / kSums, sums);
     sync_directory(writing);
     rename_path(writing, checkpoint.folder);
@@ -154,6 +171,20 @@ RunState load_checkpoint(const CheckpointRef& checkpoint, Model& model, Optimize
   } catch (const nlohmann::json::exception& failure) {
     throw DataError(fmt::format("{}: written by another version of Paceline? {}", state_file.string(), failure.what()));
   }
+}
+
+std::vector<NamedTensors> load_rank_tensors(const CheckpointRef& checkpoint) {
+  const std::filesystem::path file = checkpoint.folder / kRanks;
+  if (!std::filesystem::exists(file)) return {};
+  const NamedTensors all = read_safetensors(file).tensors;
+  std::vector<NamedTensors> ranks;
+  while (all.contains(fmt::format("rank.{}", ranks.size()))) {
+    const std::string prefix = fmt::format("rank.{}.", ranks.size());
+    NamedTensors& own = ranks.emplace_back();
+    for (auto found = all.lower_bound(prefix); found != all.end() && found->first.starts_with(prefix); ++found)
+      own.emplace(found->first.substr(prefix.size()), found->second);
+  }
+  return ranks;
 }
 
 void load_weights(const CheckpointRef& checkpoint, Model& model) {

@@ -1,8 +1,9 @@
 // Checkpoints: everything a run needs to go on bit for bit.
 //
-// One folder each, checkpoints/step-00000050/: weights.safetensors, optimizer.safetensors, state.json, and SHA256SUMS
-// over them (`sha256sum -c` reads it). A checkpoint is written under another name, flushed to the disk and then
-// renamed, so a killed writer or a full disk leaves the older ones as they were and no broken new one.
+// One folder each, checkpoints/step-00000050/: weights.safetensors, optimizer.safetensors, state.json, of several ranks
+// also ranks.safetensors (what differs between them), and SHA256SUMS over them (`sha256sum -c` reads it). A checkpoint
+// is written under another name, flushed to the disk and then renamed, so a killed writer or a full disk leaves the
+// older ones as they were and no broken new one.
 #pragma once
 
 #include <filesystem>
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "paceline/models/model.h"
+#include "paceline/models/safetensors.h"
 #include "paceline/optim/optimizer.h"
 #include "paceline/train/run_state.h"
 
@@ -28,7 +30,9 @@ class CheckpointStore {
   CheckpointStore(std::filesystem::path folder, int64_t keep);
 
   // Throws FileError; the older checkpoints are then untouched. Rewriting a step that is there already does nothing.
-  CheckpointRef write(const Model& model, const Optimizer& optimizer, const RunState& state);
+  // `ranks`: what each rank has of its own, all with the same names; none: there is no such file.
+  CheckpointRef write(const Model& model, const Optimizer& optimizer, const RunState& state,
+                      const std::vector<NamedTensors>& ranks = {});
 
   std::vector<CheckpointRef> all() const;  // oldest first, intact or not
 
@@ -55,6 +59,8 @@ std::optional<std::string> damage_of(const CheckpointRef& checkpoint);
 
 // Loads into the live tensors. Throws DataError when the checkpoint belongs to another model or optimizer.
 RunState load_checkpoint(const CheckpointRef& checkpoint, Model& model, Optimizer& optimizer);
+// What each rank had of its own, in rank order; nothing of a single rank's.
+std::vector<NamedTensors> load_rank_tensors(const CheckpointRef& checkpoint);
 void load_weights(const CheckpointRef& checkpoint, Model& model);
 
 }  // namespace paceline

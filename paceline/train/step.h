@@ -1,10 +1,12 @@
-// One training step: forward, backward, the sum of gradients over the ranks, clipping, update.
+// One training step: forward and backward in one or more passes, the sum of gradients over the ranks, clipping, update.
 #pragma once
 
 #include <memory>
+#include <span>
 #include <vector>
 
-#include "paceline/comm/group.h"
+#include "paceline/gradients/reducer.h"
+#include "paceline/models/layers.h"
 #include "paceline/models/model.h"
 #include "paceline/optim/optimizer.h"
 #include "paceline/train/batch_tensors.h"
@@ -18,22 +20,37 @@ struct StepOutcome {
   int64_t samples = 0;
 };
 
+struct StepInputs {
+  BatchTensors::Pair batch;  // this rank's share, which may be empty
+  int64_t global_count = 0;  // samples of all ranks
+  int64_t step = 0;
+  double rate = 0;
+  double momentum = 0;
+  std::span<double> riders = {};  // become their sums over the ranks
+};
+
 class TrainStep {
  public:
-  TrainStep(std::shared_ptr<Model> model, Optimizer& optimizer, Group& group, const Recipe& recipe);
+  // `timeline` may be null.
+  TrainStep(std::shared_ptr<Model> model, Optimizer& optimizer, Group& group, const Recipe& recipe, Reducer& reducer,
+            Timeline* timeline);
 
-  // `global_count` samples are in this step on all ranks together; this rank's share may be empty. The gradient is the
-  // mean over all of them, whatever each rank's share.
-  StepOutcome operator()(const BatchTensors::Pair& batch, int64_t global_count, int64_t step, double rate);
+  // The gradient is the mean over all ranks' samples, whatever each rank's share.
+  StepOutcome operator()(const StepInputs& inputs);
 
  private:
-  void sum_gradients_over_ranks();
+  void prepare_statistics(int64_t pass);
+  void note(const char* what, int64_t begin_ns) const;
 
   std::shared_ptr<Model> model_;
   Optimizer& optimizer_;
   Group& group_;
   const Recipe& recipe_;
+  Reducer& reducer_;
+  Timeline* timeline_;
+  SteadyClock clock_;
   std::vector<Parameter> parameters_;
+  std::vector<BatchNorm2d*> last_iteration_;  // layers whose statistics are the last step's
 };
 
 }  // namespace paceline

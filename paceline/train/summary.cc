@@ -30,6 +30,7 @@ nlohmann::ordered_json to_json(const Summary& s) {
           {"data", s.data},
           {"device", s.device},
           {"engine", s.engine},
+          {"codec", s.codec},
           {"ranks", s.ranks},
           {"threads", s.threads},
           {"global_batch", s.global_batch},
@@ -41,6 +42,12 @@ nlohmann::ordered_json to_json(const Summary& s) {
           {"eval_seconds", s.eval_seconds},
           {"loader_wait_seconds", s.loader_wait_seconds},
           {"images_per_second", s.images_per_second},
+          {"single_device_seconds", single_device_s(s.train_seconds, static_cast<int>(s.ranks))},
+          {"efficiency", s.costs.efficiency},
+          {"overlap", s.costs.overlap},
+          {"compute_seconds_per_step", s.costs.compute_per_step_s},
+          {"communication_seconds_per_step", s.costs.communication_per_step_s},
+          {"waiting_seconds_per_step", s.costs.waiting_per_step_s},
           {"train_loss", or_null(s.train_loss)},
           {"test_loss", or_null(s.test_loss)},
           {"test_accuracy", or_null(s.test_accuracy)},
@@ -61,12 +68,19 @@ std::string to_table(const Summary& s) {
   row("model", fmt::format("{}, {} parameters", s.model, with_commas(static_cast<uint64_t>(s.parameters))));
   row("data", fmt::format("{}, {} samples seen ({:.4g} epochs)", s.data, with_commas(static_cast<uint64_t>(s.samples)),
                           s.epochs));
-  row("ran on", fmt::format("{}, {} rank{} x {} thread{}", s.device, s.ranks, s.ranks == 1 ? "" : "s", s.threads,
-                            s.threads == 1 ? "" : "s"));
+  row("ran on", fmt::format("{}, {} rank{} x {} thread{}{}", s.device, s.ranks, s.ranks == 1 ? "" : "s", s.threads,
+                            s.threads == 1 ? "" : "s", s.ranks == 1 ? "" : " over " + s.engine));
   row("steps", fmt::format("{} of {} samples", with_commas(static_cast<uint64_t>(s.steps)),
                            with_commas(static_cast<uint64_t>(s.global_batch))));
   row("time", fmt::format("{} training, {} evaluating", clock_text(s.train_seconds), clock_text(s.eval_seconds)));
   row("speed", fmt::format("{} images/s", with_commas(static_cast<uint64_t>(std::llround(s.images_per_second)))));
+  if (s.ranks > 1) {
+    row("a step", fmt::format("{:.1f} ms computing, {:.1f} ms communicating ({:.0f} % of it hidden), {:.1f} ms waiting",
+                              1e3 * s.costs.compute_per_step_s, 1e3 * s.costs.communication_per_step_s,
+                              100 * s.costs.overlap, 1e3 * s.costs.waiting_per_step_s));
+    row("efficiency", fmt::format("{:.1f} %  ({} of one device in all)", 100 * s.costs.efficiency,
+                                  clock_text(single_device_s(s.train_seconds, static_cast<int>(s.ranks)))));
+  }
   if (s.train_loss >= 0) row("train loss", fmt::format("{:.4f}", s.train_loss));
   if (s.test_accuracy >= 0) {
     row("test accuracy", fmt::format("{:.2f} %  (top-5 {:.2f} %, best {:.2f} %)", 100 * s.test_accuracy,

@@ -5,11 +5,13 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "paceline/metrics/step_costs.h"
+
 namespace paceline {
 
 // Accuracies are fractions of 1; -1 stands for "none" and is null in JSON.
 struct Summary {
-  std::string recipe, model, data, device, engine, version;
+  std::string recipe, model, data, device, engine, codec, version;
   std::string ending;  // "epochs", "max_steps", "target" or "interrupted"
   int64_t parameters = 0;
   int64_t ranks = 1;
@@ -22,6 +24,7 @@ struct Summary {
   double eval_seconds = 0;
   double loader_wait_seconds = 0;  // of train_seconds, in this process
   double images_per_second = 0;
+  GroupCosts costs;  // of the steps of this process's part of the run
   double train_loss = -1;
   double test_loss = -1;
   double test_accuracy = -1;

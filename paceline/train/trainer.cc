@@ -3,34 +3,30 @@
 #include <ATen/Parallel.h>
 
 #include <cmath>
-#include <thread>
 
-#include "paceline/collectives/sum_over_ranks.h"
+#include "paceline/collectives/group_text.h"
 #include "paceline/core/file.h"
 #include "paceline/core/number_text.h"
 #include "paceline/core/version.h"
 #include "paceline/metrics/run_chart.h"
+#include "paceline/metrics/timeline_bytes.h"
 #include "paceline/models/state.h"
 #include "paceline/schedule/from_recipe.h"
 #include "paceline/train/assemble.h"
+#include "paceline/train/evaluation_statistics.h"
 
 namespace paceline {
 namespace {
-
-uint64_t global_batch_of(const Recipe& recipe, const Group& group, const Dataset& data) {
-  const int64_t wanted = recipe.batch.local > 0 ? recipe.batch.local * group.size() : recipe.batch.global;
-  return std::min<uint64_t>(static_cast<uint64_t>(wanted), data.size());
-}
-
-int threads_per_rank(const Recipe& recipe, const Group& group) {
-  if (recipe.train.threads > 0) return static_cast<int>(recipe.train.threads);
-  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / group.size());
-}
 
 // Whether (from, to] holds a multiple of `interval`.
 bool passes_multiple(double from, double to, double interval) {
   constexpr double kRounding = 1e-9;
   return interval > 0 && std::floor(to / interval + kRounding) > std::floor(from / interval + kRounding);
+}
+
+std::shared_ptr<Model> on(torch::Device device, std::shared_ptr<Model> model) {
+  model->to(device);
+  return model;
 }
 
 }  // namespace
@@ -41,13 +37,19 @@ Trainer::Trainer(Recipe recipe, Group& group, TrainerOptions options)
       options_(std::move(options)),
       device_(open_device(recipe_)),
       data_(open_data(recipe_, options_.catalog)),
-      model_(build_model(recipe_, options_.catalog, *data_.train)),
+      model_(on(device_, build_model(recipe_, options_.catalog, *data_.train))),
+      optimizer_(build_optimizer(recipe_, options_.catalog, *model_, group_.size())),
+      batch_(batch_schedule(recipe_, group_.size(), data_.train->size())),
+      rate_(rate_schedule(recipe_, static_cast<int64_t>(batch_.at(0)))),
+      momentum_(codec_has_the_momentum(recipe_, group_.size()) ? constant(0) : momentum_schedule(recipe_, batch_)),
+      timeline_(options_.trace.empty() ? nullptr : std::make_unique<Timeline>()),
+      reducer_(build_reducer(recipe_, options_.catalog, *model_, group_, timeline_.get())),
       checkpoints_(options_.run_folder.checkpoints(), recipe_.checkpoint.keep),
+      group_checkpoint_(checkpoints_, group_, *model_, *optimizer_, *reducer_),
+      window_(state_, group_),
+      costs_(group_, host_name()),
       speed_(clock_.now_ns()) {
-  model_->to(device_);
-  optimizer_ = build_optimizer(recipe_, options_.catalog, *model_);
-  global_batch_ = global_batch_of(recipe_, group_, *data_.train);
-  rate_ = rate_schedule(recipe_, static_cast<int64_t>(global_batch_));
+  synchronise_batch_norm(recipe_, *model_, group_);
   state_.seed = recipe_.train.seed;
   at::set_num_threads(threads_per_rank(recipe_, group_));
 }
@@ -67,49 +69,74 @@ Summary Trainer::run() {
     show_progress();
   }
   if (ending_ != "interrupted") {
-    if (state_.window_steps > 0) record_window();
+    if (window_.steps() > 0) record_window();
     if (state_.evaluated_step != state_.step) evaluate();
   }
   write_checkpoint();
   show_progress();
   if (options_.progress) options_.progress->finish();
+  write_trace();
   return summarise();
 }
 
 void Trainer::begin() {
-  CheckpointStore::Search search;
-  if (options_.resume) search = checkpoints_.find_newest_intact();
-  if (options_.log) {
-    for (const std::string& skipped : search.skipped)
-      options_.log->warning("skipped a damaged checkpoint: {}", skipped);
+  resume();
+  if (log()) {
+    log()->info("training {} ({} parameters) on {}: {} images, {:.4g} epochs in {} steps of {} samples",
+                recipe_.model.name, with_commas(static_cast<uint64_t>(parameter_count(*model_))), recipe_.data.name,
+                with_commas(data_.train->size()), total_epochs(), with_commas(static_cast<uint64_t>(total_steps())),
+                with_commas(global_batch()));
+    if (group_.size() > 1)
+      log()->info("{} ranks over {}, {} thread{} each; {}", group_.size(), group_.engine(),
+                  threads_per_rank(recipe_, group_), threads_per_rank(recipe_, group_) == 1 ? "" : "s",
+                  reducer_->plan_text());
   }
-  if (search.newest) {
-    state_ = load_checkpoint(*search.newest, *model_, *optimizer_);
-    if (keeps_files()) checkpoints_.remove_newer_than(*search.newest);
-    if (state_.seed != recipe_.train.seed)
-      recipe_.refuse("train.seed", fmt::format("the run began with seed {}", state_.seed));
-    if (options_.log) options_.log->info("resuming from {} (epoch {:.4g})", search.newest->folder.string(), epoch());
-  } else if (options_.resume && options_.log) {
-    options_.log->info("no intact checkpoint in {}: starting from the beginning",
-                       options_.run_folder.checkpoints().string());
+  open_loader();
+  step_ = std::make_unique<TrainStep>(model_, *optimizer_, group_, recipe_, *reducer_, timeline_.get());
+  evaluator_ = std::make_unique<Evaluator>(data_, recipe_, group_, device_);
+  if (keeps_files()) {
+    make_directories(options_.run_folder.root);
+    if (state_.step > 0) report_changes();
+    replace_file(options_.run_folder.recipe(), print_recipe(recipe_));
+    recorder_ = std::make_unique<Recorder>(options_.run_folder.root, state_.step);
   }
-  if (options_.log) {
-    options_.log->info("training {} ({} parameters) on {}: {} images, {:.4g} epochs in {} steps of {} samples",
-                       recipe_.model.name, with_commas(static_cast<uint64_t>(parameter_count(*model_))),
-                       recipe_.data.name, with_commas(data_.train->size()), total_epochs(),
-                       with_commas(static_cast<uint64_t>(total_steps())), with_commas(global_batch_));
-  }
-  if (group_.rank() != 0) clear_window_sums();
-  for (const auto& [name, tensor] : state_of(*model_)) {  // every rank starts from rank 0's weights
-    if (tensor.is_cpu() && group_.size() > 1) {
-      group_.broadcast({tensor.data_ptr(), static_cast<size_t>(tensor.nbytes()), DType::u8}, 0);
-    }
-  }
+  model_->train();
+  speed_.skip_to(clock_.now_ns());
+}
 
+void Trainer::resume() {
+  const GroupCheckpoint::Resumed resumed = group_checkpoint_.resume(state_, options_.resume);
+  state_ = resumed.state;
+  window_.resume();
+  if (log())
+    for (const std::string& skipped : resumed.skipped) log()->warning("skipped a damaged checkpoint: {}", skipped);
+  if (state_.seed != recipe_.train.seed)
+    recipe_.refuse("train.seed", fmt::format("the run began with seed {}", state_.seed));
+  if (resumed.from) {
+    if (keeps_files()) checkpoints_.remove_newer_than(*resumed.from);
+    if (log()) log()->info("resuming from {} (epoch {:.4g})", resumed.from->folder.string(), epoch());
+    if (log() && resumed.ranks_before != group_.size())
+      log()->info("it was written by {} rank{}, {} go on: the same samples, but not the same bits",
+                  resumed.ranks_before, resumed.ranks_before == 1 ? "" : "s", group_.size());
+  } else if (options_.resume && log()) {
+    log()->info("no intact checkpoint in {}: starting from the beginning", options_.run_folder.checkpoints().string());
+  }
+}
+
+// A run may go on under another recipe (a longer one, say); nobody should have to guess later what it was trained with.
+void Trainer::report_changes() {
+  if (!log() || !options_.run_folder.holds_a_run()) return;
+  for (const std::string& change : recipe_changes(read_recipe(options_.run_folder.recipe()), recipe_)) {
+    log()->warning("the recipe has changed since the run began: {}", change);
+  }
+}
+
+void Trainer::open_loader() {
   loader_ = std::make_unique<Loader>(data_.train, data_.normalisation,
-                                     LoaderOptions{.global_batch = global_batch_,
+                                     LoaderOptions{.global_batch = batch_,
                                                    .rank = group_.rank(),
                                                    .ranks = group_.size(),
+                                                   .fill = static_cast<uint64_t>(recipe_.batch.fill),
                                                    .threads = static_cast<int>(recipe_.data.loader_threads),
                                                    .prefetch_batches = static_cast<int>(recipe_.data.prefetch_batches),
                                                    .seed = recipe_.train.seed,
@@ -118,103 +145,78 @@ void Trainer::begin() {
                                                                     .cutout = recipe_.augment.cutout}},
                                      state_.cursor_samples);
   tensors_ = std::make_unique<BatchTensors>(*loader_, device_);
-  step_ = std::make_unique<TrainStep>(model_, *optimizer_, group_, recipe_);
-  evaluator_ = std::make_unique<Evaluator>(data_, recipe_, group_, device_);
-  if (keeps_files()) {
-    make_directories(options_.run_folder.root);
-    if (search.newest) report_changes();
-    replace_file(options_.run_folder.recipe(), print_recipe(recipe_));
-    recorder_ = std::make_unique<Recorder>(options_.run_folder.root, state_.step);
-  }
-  model_->train();
-  speed_.skip_to(clock_.now_ns());
-}
-
-// A run may go on under another recipe (a longer one, say); nobody should have to guess later what it was trained with.
-void Trainer::report_changes() {
-  if (!options_.log || !options_.run_folder.holds_a_run()) return;
-  for (const std::string& change : recipe_changes(read_recipe(options_.run_folder.recipe()), recipe_)) {
-    options_.log->warning("the recipe has changed since the run began: {}", change);
-  }
 }
 
 void Trainer::make_step() {
   const int64_t from_ns = clock_.now_ns();
   const Batch& batch = loader_->next();
-  pending_.push_back(
-      (*step_)(tensors_->of(batch), static_cast<int64_t>(batch.global_count), state_.step, rate_at(epoch())));
+  const int64_t loaded_ns = clock_.now_ns();
+  if (recipe_.batch_norm.sync && batch.global_count < static_cast<size_t>(group_.size()))
+    recipe_.refuse("batch_norm.sync",
+                   fmt::format("a step of {} samples leaves some of {} ranks without any, which have "
+                               "no statistics to share; choose a batch that divides the {} samples",
+                               batch.global_count, group_.size(), data_.train->size()));
+  if (reducer_->codec() != nullptr) reducer_->codec()->set_epoch(epoch());
+  // One rank may be told to stop; all must stop after the same step.
+  double stops = options_.stop.stop_requested() ? 1 : 0;
+  window_.add((*step_)({.batch = tensors_->of(batch),
+                        .global_count = static_cast<int64_t>(batch.global_count),
+                        .step = state_.step,
+                        .rate = rate_(epoch()),
+                        .momentum = momentum_(epoch()),
+                        .riders = std::span(&stops, 1)}));
+  stop_asked_ = stops > 0;
   state_.step += 1;
   state_.cursor_samples += batch.global_count;
   // Reading an outcome waits for the device; the CPU is always done.
   if (device_.is_cpu() || state_.step % recipe_.train.log_every_steps == 0) drain();
   const int64_t now_ns = clock_.now_ns();
+  const Reducer::Cost cost = reducer_->take_cost();
+  costs_.add({.steps = 1,
+              .step_s = seconds_between(from_ns, now_ns),
+              .compute_s = seconds_between(loaded_ns, now_ns) - 1e-9 * static_cast<double>(cost.exposed_ns),
+              .communication_s = 1e-9 * static_cast<double>(cost.busy_ns),
+              .waiting_s = 1e-9 * static_cast<double>(cost.exposed_ns)});
   state_.train_seconds += seconds_between(from_ns, now_ns);
   speed_.add(static_cast<double>(batch.global_count), now_ns);
 }
 
 void Trainer::drain() {
-  int64_t step = state_.step - static_cast<int64_t>(pending_.size());
-  for (const StepOutcome& outcome : pending_) {
-    ++step;
-    const double loss = outcome.loss_sum.item<double>();
-    if (!std::isfinite(loss)) {
-      const auto last_good = checkpoints_.all();
-      throw TrainingError(fmt::format(
-          "the loss is {} at step {} (epoch {:.4g}): the run diverged; try a lower optimizer.rate, a longer "
-          "schedule.warmup_epochs or "
-          "optimizer.clip_norm{}",
-          loss, step, epoch(),
-          last_good.empty() ? "" : fmt::format("; the last checkpoint is {}", last_good.back().folder.string())));
-    }
-    state_.window_steps += 1;
-    state_.window_loss_sum += loss;
-    state_.window_correct += outcome.correct.item<int64_t>();
-    state_.window_samples += outcome.samples;
-  }
-  pending_.clear();
-}
-
-// The window of all ranks, held by every rank; whoever goes on with it must let only one of them count
-// (clear_window_sums).
-void Trainer::gather_window() {
-  std::vector<double> loss = {state_.window_loss_sum};
-  std::vector<int64_t> counts = {state_.window_correct, state_.window_samples};
-  sum_over_ranks(group_, view(loss));
-  sum_over_ranks(group_, view(counts));
-  state_.window_loss_sum = loss[0];
-  state_.window_correct = counts[0];
-  state_.window_samples = counts[1];
-}
-
-void Trainer::clear_window_sums() {
-  state_.window_loss_sum = 0;
-  state_.window_correct = 0;
-  state_.window_samples = 0;
+  window_.drain(epoch(), [&]() -> std::string {
+    const auto checkpoints = checkpoints_.all();
+    return checkpoints.empty() ? "" : fmt::format("; the last checkpoint is {}", checkpoints.back().folder.string());
+  });
 }
 
 void Trainer::record_window() {
   drain();
-  gather_window();
-  const auto samples = static_cast<double>(state_.window_samples);
-  state_.train_loss = state_.window_loss_sum / samples;
-  state_.train_accuracy = static_cast<double>(state_.window_correct) / samples;
+  window_.close();
+  const RunCosts::Window costs = costs_.close_window();
   if (recorder_) {
     recorder_->record("train", state_.step, epoch(), state_.train_seconds,
                       {{"loss", state_.train_loss},
                        {"accuracy", state_.train_accuracy},
-                       {"rate", rate_at(epoch())},
-                       {"momentum", recipe_.optimizer.momentum},
-                       {"global_batch", static_cast<double>(global_batch_)},
-                       {"images_per_second", speed_.per_second()}});
+                       {"rate", rate_(epoch())},
+                       {"momentum", momentum_(epoch())},
+                       {"global_batch", static_cast<double>(global_batch())},
+                       {"images_per_second", speed_.per_second()},
+                       {"efficiency", costs.costs.efficiency},
+                       {"overlap", costs.costs.overlap},
+                       {"compute_ms", 1e3 * costs.costs.compute_per_step_s},
+                       {"communication_ms", 1e3 * costs.costs.communication_per_step_s},
+                       {"waiting_ms", 1e3 * costs.costs.waiting_per_step_s}});
   }
-  state_.window_steps = 0;
-  clear_window_sums();
+  if (log() && costs.straggler) log()->warning("{}", *costs.straggler);
 }
 
 void Trainer::evaluate() {
   drain();
   const int64_t from_ns = clock_.now_ns();
-  const Evaluation evaluation = (*evaluator_)(*model_);
+  Evaluation evaluation;
+  {
+    const EvaluationStatistics statistics(*model_, recipe_, data_, group_);
+    evaluation = (*evaluator_)(*model_);
+  }
   state_.eval_seconds += seconds_between(from_ns, clock_.now_ns());
   state_.evaluated_step = state_.step;
   state_.test_loss = evaluation.loss;
@@ -230,23 +232,21 @@ void Trainer::evaluate() {
     recorder_->record("test", state_.step, epoch(), state_.train_seconds,
                       {{"loss", evaluation.loss}, {"accuracy", evaluation.top1}, {"top5", evaluation.top5}});
   }
-  if (options_.log) {
-    options_.log->info("epoch {:<6.4g} test accuracy {:.2f} %  (top-5 {:.2f} %)  test loss {:.4f}", epoch(),
-                       100 * evaluation.top1, 100 * evaluation.top5, evaluation.loss);
+  if (log()) {
+    log()->info("epoch {:<6.4g} test accuracy {:.2f} %  (top-5 {:.2f} %)  test loss {:.4f}", epoch(),
+                100 * evaluation.top1, 100 * evaluation.top5, evaluation.loss);
   }
   speed_.skip_to(clock_.now_ns());
 }
 
 void Trainer::write_checkpoint() {
   drain();
-  gather_window();
-  if (keeps_files()) {
-    recorder_->flush();
-    const CheckpointRef checkpoint = checkpoints_.write(*model_, *optimizer_, state_);
-    if (options_.log) options_.log->debug("wrote {}", checkpoint.folder.string());
-  }
-  if (group_.rank() != 0) clear_window_sums();  // rank 0 goes on with the sum, as it will after a resume
-  group_.barrier();
+  window_.gather_for_checkpoint([&] {
+    if (recorder_) recorder_->flush();
+    const auto written = group_checkpoint_.write(
+        state_, keeps_files(), [&] { return std::make_unique<EvaluationStatistics>(*model_, recipe_, data_, group_); });
+    if (log() && written) log()->debug("wrote {}", written->folder.string());
+  });
   speed_.skip_to(clock_.now_ns());
 }
 
@@ -257,37 +257,38 @@ bool Trainer::finished() {
     ending_ = "max_steps";
   } else if (recipe_.train.epochs > 0 && state_.cursor_samples >= total_samples()) {
     ending_ = "epochs";
-  } else if (stop_requested()) {
+  } else if (stop_asked_) {
     ending_ = "interrupted";
   }
   return !ending_.empty();
 }
 
-// One rank may be told to stop; all must stop after the same step.
-bool Trainer::stop_requested() {
-  std::vector<int64_t> requests = {options_.stop.stop_requested() ? 1 : 0};
-  sum_over_ranks(group_, view(requests));
-  return requests[0] > 0;
+void Trainer::show_progress() {
+  if (!options_.progress || group_.rank() != 0) return;
+  const double samples_left =
+      total_epochs() * static_cast<double>(data_.train->size()) - static_cast<double>(state_.cursor_samples);
+  options_.progress->update({.epoch = epoch(),
+                             .epochs = total_epochs(),
+                             .step = state_.step,
+                             .steps = total_steps(),
+                             .loss = window_.shown_loss(recipe_.train.log_every_steps),
+                             .accuracy = window_.shown_accuracy(recipe_.train.log_every_steps),
+                             .test_accuracy = state_.test_accuracy,
+                             .images_per_second = speed_.per_second(),
+                             .seconds_left = samples_left / speed_.per_second()},
+                            clock_.now_ns());
 }
 
-void Trainer::show_progress() {
-  if (!options_.progress) return;
-  // A window that has only begun is noise: until it is half full the last one speaks.
-  const bool window_speaks =
-      state_.window_samples > 0 && (state_.train_loss < 0 || 2 * state_.window_steps >= recipe_.train.log_every_steps);
-  const auto samples = static_cast<double>(state_.window_samples);
-  const auto batch = static_cast<double>(global_batch_);
-  options_.progress->update(
-      {.epoch = epoch(),
-       .epochs = total_epochs(),
-       .step = state_.step,
-       .steps = total_steps(),
-       .loss = window_speaks ? state_.window_loss_sum / samples : state_.train_loss,
-       .accuracy = window_speaks ? static_cast<double>(state_.window_correct) / samples : state_.train_accuracy,
-       .test_accuracy = state_.test_accuracy,
-       .images_per_second = speed_.per_second(),
-       .seconds_left = static_cast<double>(total_steps() - state_.step) * batch / speed_.per_second()},
-      clock_.now_ns());
+void Trainer::write_trace() {
+  if (!timeline_) return;
+  const RankTimeline mine = {.rank = group_.rank(),
+                             .host = host_name(),
+                             .wall_offset_ns = measure_wall_offset_ns(),
+                             .events = timeline_->take(),
+                             .dropped = timeline_->dropped()};
+  std::vector<RankTimeline> ranks;
+  for (const std::string& text : gather_texts(group_, to_bytes(mine))) ranks.push_back(timeline_from(text));
+  if (group_.rank() == 0) replace_file(options_.trace, chrome_trace(ranks));
 }
 
 double Trainer::epoch() const {
@@ -299,34 +300,34 @@ uint64_t Trainer::total_samples() const {
 }
 
 int64_t Trainer::total_steps() const {
-  const uint64_t size = data_.train->size();
-  const uint64_t per_epoch = (size + global_batch_ - 1) / global_batch_;  // the last batch of an epoch may be short
-  const uint64_t samples = total_samples();
-  const auto by_epochs =
-      static_cast<int64_t>(samples / size * per_epoch + (samples % size + global_batch_ - 1) / global_batch_);
+  const auto by_epochs = static_cast<int64_t>(steps_in(batch_, data_.train->size(), total_samples()));
   if (recipe_.train.max_steps == 0) return by_epochs;
   return recipe_.train.epochs > 0 ? std::min(by_epochs, recipe_.train.max_steps) : recipe_.train.max_steps;
 }
 
 double Trainer::total_epochs() const {
-  const double by_steps = static_cast<double>(recipe_.train.max_steps) * static_cast<double>(global_batch_) /
-                          static_cast<double>(data_.train->size());
+  const uint64_t size = data_.train->size();
+  const double by_steps =
+      static_cast<double>(samples_in(batch_, size, static_cast<uint64_t>(recipe_.train.max_steps))) /
+      static_cast<double>(size);
   if (recipe_.train.max_steps == 0) return recipe_.train.epochs;
   return recipe_.train.epochs > 0 ? std::min(recipe_.train.epochs, by_steps) : by_steps;
 }
 
 Summary Trainer::summarise() {
+  const GroupCosts costs = costs_.total();
   Summary summary = {.recipe = recipe_.title,
                      .model = recipe_.model.name,
                      .data = recipe_.data.name,
                      .device = recipe_.train.device,
                      .engine = group_.engine(),
+                     .codec = recipe_.comm.codec,
                      .version = kVersion,
                      .ending = ending_,
                      .parameters = parameter_count(*model_),
                      .ranks = group_.size(),
                      .threads = threads_per_rank(recipe_, group_),
-                     .global_batch = static_cast<int64_t>(global_batch_),
+                     .global_batch = static_cast<int64_t>(global_batch()),
                      .epochs = epoch(),
                      .steps = state_.step,
                      .samples = static_cast<int64_t>(state_.cursor_samples),
@@ -336,6 +337,7 @@ Summary Trainer::summarise() {
                      .images_per_second = state_.train_seconds > 0
                                               ? static_cast<double>(state_.cursor_samples) / state_.train_seconds
                                               : 0,
+                     .costs = costs,
                      .train_loss = state_.train_loss,
                      .test_loss = state_.test_loss,
                      .test_accuracy = state_.test_accuracy,
@@ -343,8 +345,11 @@ Summary Trainer::summarise() {
                      .best_accuracy = state_.best_accuracy,
                      .target_seconds = state_.target_seconds,
                      .target_epoch = state_.target_epoch,
-                     .weights_sha256 = weights_sha256(*model_),
                      .peak_rss_bytes = peak_rss_bytes()};
+  {
+    const EvaluationStatistics statistics(*model_, recipe_, data_, group_);
+    summary.weights_sha256 = weights_sha256(*model_);
+  }
   if (keeps_files()) {
     recorder_->flush();
     replace_file(options_.run_folder.summary(), to_json(summary).dump(2) + "\n");

@@ -5,11 +5,11 @@
 //   const Summary summary = Trainer(recipe, *group, {.run_folder = {"runs/mine"}, .log = &log}).run();
 //
 // Two runs of one recipe on the same number of ranks and threads give the same bits, also when one was interrupted.
+// Rank 0 writes all files; the others need none of its folders.
 #pragma once
 
 #include <memory>
 #include <stop_token>
-#include <vector>
 
 #include "paceline/comm/group.h"
 #include "paceline/core/clock.h"
@@ -18,22 +18,28 @@
 #include "paceline/metrics/meters.h"
 #include "paceline/metrics/progress.h"
 #include "paceline/metrics/recorder.h"
+#include "paceline/metrics/timeline.h"
+#include "paceline/schedule/batch_size.h"
 #include "paceline/schedule/schedule.h"
 #include "paceline/train/catalog.h"
 #include "paceline/train/checkpoint.h"
 #include "paceline/train/evaluator.h"
+#include "paceline/train/group_checkpoint.h"
+#include "paceline/train/run_costs.h"
 #include "paceline/train/run_folder.h"
 #include "paceline/train/step.h"
 #include "paceline/train/summary.h"
+#include "paceline/train/training_window.h"
 
 namespace paceline {
 
 struct TrainerOptions {
-  RunFolder run_folder;          // an empty root leaves nothing on disk
+  RunFolder run_folder;          // of rank 0; an empty root leaves nothing on disk
   bool resume = false;           // go on from the newest intact checkpoint in it, if there is one
   Log* log = nullptr;            // of rank 0
   Progress* progress = nullptr;  // of rank 0
-  std::stop_token stop;          // asked between steps: write a checkpoint and end
+  std::filesystem::path trace;   // rank 0 writes a Chrome trace of all ranks there; empty: none. The same on every rank
+  std::stop_token stop;          // asked in each step: write a checkpoint and end
   Catalog catalog;
 };
 
@@ -50,23 +56,24 @@ class Trainer {
 
  private:
   void begin();
+  void resume();
   void report_changes();
+  void open_loader();
   void make_step();
-  void drain();  // reads the outcomes of the steps so far into the window
-  void gather_window();
-  void clear_window_sums();
+  void drain();
   void record_window();
   void evaluate();
   void write_checkpoint();
   bool finished();  // and why: ending_
-  bool stop_requested();
   void show_progress();
+  void write_trace();
   double epoch() const;
-  double rate_at(double epoch) const { return rate_(epoch); }
+  uint64_t global_batch() const { return batch_.at(epoch()); }
   uint64_t total_samples() const;
   int64_t total_steps() const;
   double total_epochs() const;
   bool keeps_files() const { return group_.rank() == 0 && !options_.run_folder.root.empty(); }
+  Log* log() const { return group_.rank() == 0 ? options_.log : nullptr; }
   Summary summarise();
 
   const Recipe recipe_;
@@ -74,15 +81,22 @@ class Trainer {
   TrainerOptions options_;
   SteadyClock clock_;
   torch::Device device_;
-  uint64_t global_batch_;
 
   DatasetPair data_;
   std::shared_ptr<Model> model_;
   std::unique_ptr<Optimizer> optimizer_;
+  BatchSchedule batch_;
   Schedule rate_;
+  Schedule momentum_;
+  std::unique_ptr<Timeline> timeline_;
+  std::unique_ptr<Reducer> reducer_;
   CheckpointStore checkpoints_;
+  GroupCheckpoint group_checkpoint_;
   RunState state_;
+  TrainingWindow window_;
+  RunCosts costs_;
   std::string ending_;
+  bool stop_asked_ = false;  // by any rank, in the last step
 
   // Made by begin(), when the position in the data is known.
   std::unique_ptr<Loader> loader_;
@@ -90,7 +104,6 @@ class Trainer {
   std::unique_ptr<TrainStep> step_;
   std::unique_ptr<Evaluator> evaluator_;
   std::unique_ptr<Recorder> recorder_;
-  std::vector<StepOutcome> pending_;  // steps whose outcome was not read yet
   RateMeter speed_;
 };
 

@@ -145,7 +145,7 @@ TEST(Trainer, AStopRequestEndsTheRunAfterItsStep) {
   Trainer trainer(recipe(), *group, {.stop = stop.get_token(), .catalog = catalog()});
   const Summary summary = trainer.run();
   EXPECT_EQ(summary.ending, "interrupted");
-  EXPECT_EQ(summary.steps, 0);
+  EXPECT_EQ(summary.steps, 1);
 }
 
 TEST(Trainer, ALossThatIsNotFiniteSaysWhatToDo) {
@@ -171,6 +171,78 @@ TEST(Trainer, ADeviceThatIsNotThereIsRefused) {
 #ifndef PACELINE_CUDA
   EXPECT_THROW(train(1, recipe({"train.device=cuda"})), RecipeError);
 #endif
+}
+
+// ---- several ranks --------------------------------------------------------------------------------------------------
+
+double largest_difference(const Outcome& one, const Outcome& other) {
+  double largest = 0;
+  for (const auto& [name, expected] : one.weights)
+    largest =
+        std::max(largest, (other.weights.at(name) - expected).norm().item<double>() / expected.norm().item<double>());
+  return largest;
+}
+
+TEST(TrainerRanks, NeitherOverlapNorBucketsNorAlgorithmsChangeTheResult) {
+  const Outcome expected = train(3, recipe());
+  for (const auto& overrides : std::vector<std::vector<std::string>>{{"comm.overlap=false"},
+                                                                     {"comm.bucket_bytes=64"},
+                                                                     {"comm.algorithm=ring"},
+                                                                     {"comm.algorithm=recursive_doubling"}})
+    EXPECT_LT(largest_difference(expected, train(3, recipe(overrides))), 1e-5) << overrides[0];
+}
+
+TEST(TrainerRanks, MicroBatchesAccumulateToTheSameStep) {
+  const Outcome expected = train(1, recipe());
+  EXPECT_LT(largest_difference(expected, train(1, recipe({"batch.micro=7"}))), 1e-5);
+  EXPECT_LT(largest_difference(expected, train(2, recipe({"batch.micro=5"}))), 1e-5);
+}
+
+TEST(TrainerRanks, FewerActiveRanksTrainAsAll) {
+  EXPECT_LT(largest_difference(train(1, recipe()), train(4, recipe({"batch.fill=16"}))), 1e-5);
+}
+
+TEST(TrainerRanks, TheBatchFollowsItsSchedule) {
+  const std::vector<std::string> grows = {"batch.global=10", "batch.milestones=[1, 2]", "batch.sizes=[20, 50]"};
+  const Outcome one = train(1, recipe(grows)), three = train(3, recipe(grows));
+  EXPECT_EQ(one.summary.steps, 10 + 5 + 2);
+  EXPECT_EQ(three.summary.steps, 10 + 5 + 2);
+  EXPECT_EQ(three.summary.global_batch, 50);
+  EXPECT_LT(largest_difference(one, three), 1e-5);
+}
+
+TEST(TrainerRanks, CodecsThatLoseLittleTrainAsNone) {
+  const Outcome expected = train(2, recipe());
+  EXPECT_LT(largest_difference(expected, train(2, recipe({"comm.codec=fp16"}))), 2e-3);
+  EXPECT_LT(largest_difference(expected, train(2, recipe({"comm.codec=bf16"}))), 2e-2);
+  EXPECT_LT(largest_difference(expected, train(2, recipe({"comm.codec=int8"}))), 2e-2);
+}
+
+TEST(TrainerRanks, EveryCodecLearnsAndTwoRunsAreBitEqual) {
+  for (const std::string codec : {"fp16", "bf16", "int8", "onebit", "topk", "threshold"}) {
+    const std::vector<std::string> overrides = {"comm.codec=" + codec, "train.epochs=30", "optimizer.clip_norm=0"};
+    const Outcome outcome = train(2, recipe(overrides));
+    EXPECT_GT(outcome.summary.test_accuracy, 0.9) << codec;
+    EXPECT_EQ(outcome.summary.weights_sha256, train(2, recipe(overrides)).summary.weights_sha256) << codec;
+  }
+}
+
+TEST(TrainerRanks, AnAlgorithmThatDoesNotApplyIsRefusedByName) {
+  try {
+    train(2, recipe({"comm.algorithm=node_aware"}));
+    FAIL() << "nothing was thrown";
+  } catch (const RecipeError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("comm.algorithm: node_aware does not apply to engine local with 2 ranks"));
+  }
+}
+
+TEST(TrainerRanks, UnknownCodecsAreRefusedByName) {
+  try {
+    train(2, recipe({"comm.codec=int9"}));
+    FAIL() << "nothing was thrown";
+  } catch (const RecipeError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("comm.codec: there is no codec 'int9'; did you mean 'int8'?"));
+  }
 }
 
 }  // namespace

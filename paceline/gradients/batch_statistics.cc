@@ -1,0 +1,103 @@
+#include "paceline/gradients/batch_statistics.h"
+
+#include "paceline/collectives/sum_over_ranks.h"
+#include "paceline/models/layers.h"
+
+namespace paceline {
+namespace {
+
+constexpr std::string_view kMean = "running_mean", kVariance = "running_var", kCount = "num_batches_tracked";
+
+// torch's running variance is that of a sample, n/(n-1) times the mean square deviation: this n, by the name of the
+// layer. A layer that does not say has many values.
+std::map<std::string, double> sample_corrections(const torch::nn::Module& module) {
+  std::map<std::string, double> corrections;
+  for (const auto& named : module.named_modules()) {
+    const auto* layer = dynamic_cast<const BatchNorm2d*>(named.value().get());
+    if (layer == nullptr || layer->values_per_channel() < 2) continue;
+    const auto values = static_cast<double>(layer->values_per_channel());
+    corrections[named.key()] = values / (values - 1);
+  }
+  return corrections;
+}
+
+// One layer's statistics as sums over ranks can be taken of them: means, means of squares, the correction, and 1; all
+// of it 0 on a rank that does not count.
+class Layer {
+ public:
+  Layer(const torch::Tensor& mean, const torch::Tensor& variance, double correction, bool counts)
+      : mean_(mean), variance_(variance) {
+    const torch::Tensor means = mean.to(torch::kCPU, torch::kFloat64);
+    const torch::Tensor squares = variance.to(torch::kCPU, torch::kFloat64) / correction + means * means;
+    sums_ = torch::cat({means, squares, torch::tensor({correction, 1.0}, torch::kFloat64)}) * (counts ? 1 : 0);
+  }
+  TensorView sums() const { return {sums_.data_ptr(), static_cast<size_t>(sums_.numel()), DType::f64}; }
+  void set_mean() const {
+    const int64_t channels = mean_.numel();
+    const double ranks = sums_[-1].item<double>();
+    if (ranks == 0) return;
+    const torch::Tensor means = sums_.narrow(0, 0, channels) / ranks;
+    const torch::Tensor squares = sums_.narrow(0, channels, channels) / ranks;
+    mean_.copy_(means);
+    variance_.copy_((squares - means * means).clamp_min(0) * (sums_[-2].item<double>() / ranks));
+  }
+
+ private:
+  torch::Tensor mean_, variance_, sums_;
+};
+
+std::string layer_of(const std::string& buffer) {
+  const size_t dot = buffer.rfind('.');
+  return dot == std::string::npos ? "" : buffer.substr(0, dot);
+}
+
+std::string sibling(const std::string& buffer, std::string_view name) {
+  const size_t dot = buffer.rfind('.');
+  return dot == std::string::npos ? std::string(name) : buffer.substr(0, dot + 1).append(name);
+}
+
+}  // namespace
+
+NamedTensors batch_statistics(const torch::nn::Module& module) {
+  NamedTensors found;
+  for (const auto& buffer : module.named_buffers()) {
+    const std::string& name = buffer.key();
+    if (name.ends_with(kMean) || name.ends_with(kVariance) || name.ends_with(kCount))
+      found.emplace(name, buffer.value());
+  }
+  return found;
+}
+
+void average_batch_statistics(torch::nn::Module& module, Group& group) {
+  if (group.size() == 1) return;
+  const torch::NoGradGuard no_grad;
+  const NamedTensors live = batch_statistics(module);
+  const std::map<std::string, double> corrections = sample_corrections(module);
+  for (const auto& [name, mean] : live) {
+    if (!name.ends_with(kMean)) continue;
+    const auto variance = live.find(sibling(name, kVariance));
+    if (variance == live.end()) continue;
+    const auto count = live.find(sibling(name, kCount));
+    const bool counts = count == live.end() || count->second.item<int64_t>() > 0;
+    const auto correction = corrections.find(layer_of(name));
+    const Layer layer(mean, variance->second, correction == corrections.end() ? 1 : correction->second, counts);
+    sum_over_ranks(group, layer.sums());
+    layer.set_mean();
+  }
+  for (const auto& [name, tensor] : live)  // counters: rank 0's, for the saved file's sake
+    if (name.ends_with(kCount))
+      group.broadcast({tensor.data_ptr(), static_cast<size_t>(tensor.nbytes()), DType::u8}, 0);
+}
+
+AveragedStatistics::AveragedStatistics(torch::nn::Module& module, Group& group) : live_(batch_statistics(module)) {
+  if (group.size() == 1) return;
+  for (const auto& [name, tensor] : live_) own_[name] = tensor.clone();
+  average_batch_statistics(module, group);
+}
+
+AveragedStatistics::~AveragedStatistics() {
+  const torch::NoGradGuard no_grad;
+  for (const auto& [name, tensor] : own_) live_.at(name).copy_(tensor);
+}
+
+}  // namespace paceline

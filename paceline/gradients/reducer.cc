@@ -1,0 +1,244 @@
+#include "paceline/gradients/reducer.h"
+
+#include <torch/csrc/autograd/functions/accumulate_grad.h>
+#include <torch/csrc/autograd/utils/lambda_post_hook.h>
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <set>
+
+#include "paceline/collectives/group_text.h"
+#include "paceline/collectives/platforms.h"
+#include "paceline/collectives/sum_over_ranks.h"
+#include "paceline/core/error.h"
+
+namespace paceline {
+namespace {
+
+// Views in a bucket have the parameter's own strides, so that optimizers walk both alike.
+torch::Tensor place_in(float* data, const torch::Tensor& parameter) {
+  const bool dense = parameter.is_non_overlapping_and_dense();
+  const std::vector<int64_t> strides = dense ? parameter.strides().vec() : parameter.contiguous().strides().vec();
+  return torch::from_blob(data, parameter.sizes(), strides, torch::kFloat32);
+}
+
+void require_f32(const NamedParameter& parameter) {
+  if (parameter.tensor.is_cpu() && parameter.tensor.scalar_type() == torch::kFloat32) return;
+  throw UsageError(fmt::format("parameter {} is {} on {}: gradients over several ranks are f32 on the CPU",
+                               parameter.name, c10::toString(parameter.tensor.scalar_type()),
+                               parameter.tensor.device().str()));
+}
+
+uint64_t largest_bytes(const BucketPlan& plan) {
+  uint64_t largest = 0;
+  for (const Bucket& bucket : plan.buckets) largest = std::max(largest, bucket.bytes());
+  return largest;
+}
+
+// "direct", "recursive_doubling and ring"
+std::string algorithms_text(const BucketPlan& buckets, const Plan& plan, const std::string& fixed) {
+  if (fixed != "hybrid") return fixed;
+  std::set<std::string> names;
+  for (const Bucket& bucket : buckets.buckets) names.insert(plan.algorithm(DType::f32, bucket.bytes()));
+  return fmt::format("{}", fmt::join(names, " and "));
+}
+
+}  // namespace
+
+Reducer::Reducer(std::vector<NamedParameter> parameters, Group& group, ReducerOptions options)
+    : world_(group), options_(std::move(options)) {
+  std::ranges::reverse(parameters);
+  for (NamedParameter& parameter : parameters) slots_.push_back({.parameter = std::move(parameter)});
+  if (world_.size() == 1) return;
+  for (const Slot& slot : slots_) require_f32(slot.parameter);
+  group_ = world_.split(0, world_.rank());
+  plan_and_allocate();
+  attach_hooks();
+  thread_ = std::make_unique<CommunicationThread>([this](int bucket) { sum_bucket(bucket); }, options_.overlap);
+}
+
+Reducer::~Reducer() {
+  thread_.reset();
+  for (Slot& slot : slots_) {
+    if (slot.accumulator) slot.accumulator->del_post_hook(slot.hook);
+    if (slot.place.defined()) slot.parameter.tensor.mutable_grad().reset();  // it points into memory that goes
+  }
+}
+
+// Rank 0 decides: a plan that depends on what a rank has measured must not differ between them.
+void Reducer::plan_and_allocate() {
+  std::vector<size_t> counts;
+  for (const Slot& slot : slots_) counts.push_back(static_cast<size_t>(slot.parameter.tensor.numel()));
+  const Cluster cluster = cluster_of(*group_);
+  const Decision decision = decide_plan(*group_, options_.hybrid);
+  if (options_.algorithm == "hybrid") {
+    all_reduce_ = std::make_unique<Hybrid>(*group_, decision.plan);
+  } else {
+    const AllReduceAlgorithm& algorithm = all_reduce_algorithm(options_.algorithm);
+    if (!algorithm.applies(cluster))
+      throw UsageError(fmt::format("{} does not apply to engine {} with {} ranks on {} host{}", algorithm.name,
+                                   cluster.name, cluster.ranks, cluster.hosts, cluster.hosts == 1 ? "" : "s"));
+    all_reduce_ = algorithm.make(*group_, cluster, decision.plan.grid);
+  }
+  const auto seconds = [&](uint64_t bytes) {
+    const std::string& name =
+        options_.algorithm == "hybrid" ? decision.plan.algorithm(DType::f32, bytes) : options_.algorithm;
+    return all_reduce_algorithm(name).cost(cluster, decision.plan.grid, static_cast<double>(bytes)).seconds;
+  };
+  plan_ =
+      plan_buckets(counts, options_.bucket_bytes > 0 ? options_.bucket_bytes : choose_bucket_bytes(counts, seconds));
+  plan_ = parse_bucket_plan(broadcast_text(*group_, group_->rank() == 0 ? print_bucket_plan(plan_) : "", 0));
+
+  memory_ = group_->allocate(std::max<size_t>(plan_.memory_count(), 1) * sizeof(float));
+  std::vector<size_t> bucket_counts;
+  for (size_t bucket = 0; bucket < plan_.buckets.size(); ++bucket) {
+    const Bucket& planned = plan_.buckets[bucket];
+    bucket_counts.push_back(planned.count);
+    for (size_t i = 0; i < planned.parameters.size(); ++i) {
+      Slot& slot = slots_[planned.parameters[i]];
+      slot.bucket = bucket;
+      slot.offset = planned.offsets[i];
+      slot.place = place_in(bucket_view(bucket).as<float>().data() + slot.offset, slot.parameter.tensor);
+    }
+  }
+  plan_text_ = fmt::format("{} bucket{} of up to {:.3g} MiB, {}{}", plan_.buckets.size(),
+                           plan_.buckets.size() == 1 ? "" : "s", static_cast<double>(largest_bytes(plan_)) / (1 << 20),
+                           algorithms_text(plan_, decision.plan, options_.algorithm),
+                           options_.sum.codec ? fmt::format(", packed as {}", options_.sum.codec->name()) : "");
+  sum_ = std::make_unique<BucketSum>(*group_, *all_reduce_, std::move(bucket_counts), options_.sum);
+  missing_.resize(plan_.buckets.size());
+}
+
+void Reducer::attach_hooks() {
+  for (Slot& slot : slots_) {
+    slot.accumulator = torch::autograd::impl::grad_accumulator(slot.parameter.tensor);
+    slot.hook = slot.accumulator->add_post_hook(std::make_unique<torch::autograd::utils::LambdaPostHook>(
+        [this, &slot](const torch::autograd::variable_list& outputs, const torch::autograd::variable_list&) {
+          arrive(slot);
+          return outputs;
+        }));
+  }
+}
+
+void Reducer::begin() {
+  for (Slot& slot : slots_) {
+    slot.parameter.tensor.mutable_grad().reset();
+    slot.arrived = false;
+  }
+  last_pass_ = false;
+}
+
+void Reducer::expect_last_pass(float carry) {
+  if (world_.size() == 1) {
+    if (carry != 1)
+      for (const Slot& slot : slots_)
+        if (slot.parameter.tensor.grad().defined()) slot.parameter.tensor.mutable_grad().mul_(carry);
+    return;
+  }
+  if (carry != 1)
+    for (const Slot& slot : slots_)
+      if (slot.arrived) slot.place.mul_(carry);
+  for (size_t bucket = 0; bucket < missing_.size(); ++bucket)
+    missing_[bucket] = static_cast<int>(plan_.buckets[bucket].parameters.size());
+  next_to_leave_ = 0;
+  last_pass_ = true;
+}
+
+// In the first pass of a step autograd hands over a tensor of its own; in later ones it has added to the place itself.
+void Reducer::arrive(Slot& slot) {
+  const torch::NoGradGuard no_grad;
+  torch::Tensor& gradient = slot.parameter.tensor.mutable_grad();
+  if (gradient.data_ptr() != slot.place.data_ptr()) {
+    slot.place.copy_(gradient);
+    gradient = slot.place;
+  }
+  slot.arrived = true;
+  if (!last_pass_) return;
+  --missing_[slot.bucket];
+  leave_full_buckets();
+}
+
+void Reducer::leave_full_buckets() {
+  const size_t before = next_to_leave_;
+  while (next_to_leave_ < missing_.size() && missing_[next_to_leave_] == 0) ++next_to_leave_;
+  if (options_.overlap && next_to_leave_ > before) thread_->submit_up_to(static_cast<int>(next_to_leave_));
+}
+
+void Reducer::sum_bucket(int bucket) {
+  const int64_t begin_ns = clock_.now_ns();
+  const TensorView data = bucket_view(static_cast<size_t>(bucket));
+  sum_->run(static_cast<size_t>(bucket), data);
+  const int64_t end_ns = clock_.now_ns();
+  cost_.busy_ns += end_ns - begin_ns;  // read only while no bucket is on its way
+  if (options_.timeline)
+    options_.timeline->add({.name = fmt::format("bucket {}", bucket),
+                            .category = "all_reduce",
+                            .track = "communication",
+                            .begin_ns = begin_ns,
+                            .end_ns = end_ns,
+                            .arguments = {{"bytes", static_cast<double>(data.bytes())}}});
+}
+
+void Reducer::finish(std::span<double> riders) {
+  if (world_.size() == 1) return;
+  const torch::NoGradGuard no_grad;
+  const int64_t begin_ns = clock_.now_ns();
+  for (Slot& slot : slots_)
+    if (!slot.arrived) slot.place.zero_();
+  thread_->submit_up_to(static_cast<int>(plan_.buckets.size()));
+  thread_->wait_for_all();
+
+  used_and_riders_.assign(slots_.size() + riders.size(), 0);
+  for (size_t i = 0; i < slots_.size(); ++i) used_and_riders_[i] = slots_[i].arrived ? 1 : 0;
+  std::ranges::copy(riders, used_and_riders_.begin() + static_cast<ptrdiff_t>(slots_.size()));
+  sum_over_ranks(*group_, view(used_and_riders_));
+  std::copy(used_and_riders_.begin() + static_cast<ptrdiff_t>(slots_.size()), used_and_riders_.end(), riders.begin());
+  for (size_t i = 0; i < slots_.size(); ++i)
+    slots_[i].parameter.tensor.mutable_grad() = used_and_riders_[i] > 0 ? slots_[i].place : torch::Tensor();
+  last_pass_ = false;
+  cost_.exposed_ns += clock_.now_ns() - begin_ns;
+}
+
+Reducer::Cost Reducer::take_cost() { return std::exchange(cost_, {}); }
+
+TensorView Reducer::bucket_view(size_t bucket) const {
+  const Bucket& planned = plan_.buckets[bucket];
+  return {static_cast<float*>(memory_.data()) + planned.begin, planned.count, DType::f32};
+}
+
+// Calls visit(slot, its part of the run of its bucket); runs may be empty.
+template <class Visit>
+void Reducer::each_run(std::vector<std::vector<float>>& runs, const Visit& visit) const {
+  for (const Slot& slot : slots_) {
+    if (slot.bucket >= runs.size() || runs[slot.bucket].empty()) continue;
+    visit(slot, place_in(runs[slot.bucket].data() + slot.offset, slot.parameter.tensor));
+  }
+}
+
+std::map<std::string, torch::Tensor> Reducer::state() const {
+  std::map<std::string, torch::Tensor> state;
+  if (!sum_) return state;
+  each_run(sum_->residuals(), [&](const Slot& slot, const torch::Tensor& part) {
+    state["residual." + slot.parameter.name] = part.clone();
+  });
+  each_run(sum_->momenta(), [&](const Slot& slot, const torch::Tensor& part) {
+    state["momentum." + slot.parameter.name] = part.clone();
+  });
+  return state;
+}
+
+void Reducer::load_state(const std::map<std::string, torch::Tensor>& state) {
+  if (!sum_) return;
+  const auto load = [&](const std::string& prefix) {
+    return [&state, prefix](const Slot& slot, const torch::Tensor& part) {
+      const auto found = state.find(prefix + slot.parameter.name);
+      if (found != state.end()) part.copy_(found->second);
+    };
+  };
+  const torch::NoGradGuard no_grad;
+  each_run(sum_->residuals(), load("residual."));
+  each_run(sum_->momenta(), load("momentum."));
+}
+
+}  // namespace paceline

@@ -1,0 +1,113 @@
+// Reducer: sums gradients over the ranks, bucket by bucket, while backward still runs.
+//
+//   Reducer reducer(parameters, group, {});
+//   reducer.begin();                 // forgets the last step's gradients
+//   reducer.expect_last_pass();      // the next backward completes them; without it, gradients are accumulated
+//   loss.backward();
+//   reducer.finish();                // every parameter's grad() is now the sum over the ranks
+//
+// Autograd makes each gradient where it likes; a hook moves it into its place in a flat bucket (one pass: quicker than
+// zeroing the bucket and adding to it) and lets grad() point there. A bucket that is full leaves on the communication
+// thread. Buckets leave by their index, so that all ranks do the same in the same order. What is in which bucket and
+// how it is summed is fixed at the start: two runs have the same bits.
+//
+// A parameter that took no part in a step on this rank counts as zero; one that took part on no rank has no gradient.
+// A rank without samples calls begin() and finish(). On one rank gradients stay where autograd put them.
+#pragma once
+
+#include <torch/torch.h>
+
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "paceline/collectives/bucket_plan.h"
+#include "paceline/collectives/hybrid.h"
+#include "paceline/core/clock.h"
+#include "paceline/gradients/bucket_sum.h"
+#include "paceline/gradients/communication_thread.h"
+#include "paceline/metrics/timeline.h"
+
+namespace paceline {
+
+struct ReducerOptions {
+  uint64_t bucket_bytes = 0;         // 0: chosen from the cost model
+  bool overlap = true;               // while backward runs; otherwise all of it in finish()
+  std::string algorithm = "hybrid";  // or one of all_reduce_algorithms()
+  HybridOptions hybrid = {.measure = HybridOptions::Measure::never};
+  BucketSumOptions sum;
+  Timeline* timeline = nullptr;  // told of every bucket
+};
+
+struct NamedParameter {
+  std::string name;
+  torch::Tensor tensor;
+};
+
+class Reducer {
+ public:
+  // The trainable parameters, in the order of the model, f32. Every rank calls it with the same ones.
+  Reducer(std::vector<NamedParameter> parameters, Group& group, ReducerOptions options);
+  ~Reducer();
+
+  void begin();
+  // `carry`: what is in the buckets from earlier passes is multiplied by it first.
+  void expect_last_pass(float carry = 1);
+  // Waits for all buckets. `riders` travel behind the last one: each becomes its sum over the ranks.
+  void finish(std::span<double> riders = {});
+
+  struct Cost {
+    int64_t busy_ns = 0;     // the communication thread with buckets
+    int64_t exposed_ns = 0;  // finish() waiting for it
+  };
+  Cost take_cost();  // since the last call
+
+  const BucketPlan& plan() const { return plan_; }
+  const std::string& plan_text() const { return plan_text_; }  // buckets and algorithms, for people
+  Codec* codec() const { return options_.sum.codec.get(); }
+
+  // What is left of the lossy codec's past, by parameter: "residual.NAME", "momentum.NAME". Shares no memory.
+  std::map<std::string, torch::Tensor> state() const;
+  void load_state(const std::map<std::string, torch::Tensor>& state);
+
+ private:
+  struct Slot {  // of a parameter
+    NamedParameter parameter;
+    size_t bucket = 0;
+    size_t offset = 0;    // in elements of the bucket
+    torch::Tensor place;  // in the bucket, with the parameter's shape and strides
+    bool arrived = false;
+    std::shared_ptr<torch::autograd::Node>
+        accumulator;  // held: a parameter itself forgets its own, and our hook with it
+    uintptr_t hook = 0;
+  };
+  void plan_and_allocate();
+  void attach_hooks();
+  void arrive(Slot& slot);
+  void leave_full_buckets();
+  void sum_bucket(int bucket);
+  TensorView bucket_view(size_t bucket) const;
+  template <class Visit>
+  void each_run(std::vector<std::vector<float>>& runs, const Visit& visit) const;
+
+  Group& world_;
+  ReducerOptions options_;
+  std::vector<Slot> slots_;  // in backward order: the reverse of the model's
+  BucketPlan plan_;
+  std::string plan_text_;
+  std::unique_ptr<Group> group_;
+  std::unique_ptr<AllReduce> all_reduce_;
+  Memory memory_;
+  std::unique_ptr<BucketSum> sum_;
+  std::vector<int> missing_;  // parameters of each bucket that have not arrived
+  size_t next_to_leave_ = 0;
+  bool last_pass_ = false;
+  std::vector<double> used_and_riders_;
+  SteadyClock clock_;
+  Cost cost_;
+  std::unique_ptr<CommunicationThread> thread_;  // last: ends first
+};
+
+}  // namespace paceline

@@ -1,0 +1,162 @@
+#include "paceline/gradients/reducer.h"
+
+#include <gtest/gtest.h>
+
+#include "paceline/comm/engine_local.h"
+
+namespace paceline {
+namespace {
+
+torch::Tensor parameter(std::vector<int64_t> shape, double value) {
+  return torch::full(shape, value, torch::kFloat32).set_requires_grad(true);
+}
+
+std::vector<NamedParameter> named(const std::vector<torch::Tensor>& tensors) {
+  std::vector<NamedParameter> parameters;
+  for (size_t i = 0; i < tensors.size(); ++i) parameters.push_back({fmt::format("p{}", i), tensors[i]});
+  return parameters;
+}
+
+bool same(const torch::Tensor& tensor, double value) {
+  return tensor.defined() && torch::equal(tensor, torch::full_like(tensor, value));
+}
+
+struct Way {
+  bool overlap;
+  uint64_t bucket_bytes;
+};
+
+class ReducerTest : public ::testing::TestWithParam<Way> {
+ protected:
+  // What a rank does with a reducer over `tensors`; each rank has its own.
+  void on_ranks(int ranks, const std::function<void(Group&, Reducer&, std::vector<torch::Tensor>&)>& body) {
+    run_ranks(ranks, [&](Group& group) {
+      std::vector<torch::Tensor> tensors = {parameter({3, 5}, 1), parameter({7}, 1), parameter({2, 2, 2}, 1)};
+      ReducerOptions options;
+      options.overlap = GetParam().overlap;
+      options.bucket_bytes = GetParam().bucket_bytes;
+      Reducer reducer(named(tensors), group, options);
+      body(group, reducer, tensors);
+    });
+  }
+};
+
+TEST_P(ReducerTest, GradientsBecomeTheirSumOverTheRanks) {
+  on_ranks(3, [](Group& group, Reducer& reducer, std::vector<torch::Tensor>& p) {
+    for (int step = 1; step <= 3; ++step) {
+      reducer.begin();
+      reducer.expect_last_pass();
+      const double scale = step * (group.rank() + 1);
+      (scale * (p[0].sum() + 2 * p[1].sum() + 3 * p[2].sum())).backward();
+      reducer.finish();
+      EXPECT_TRUE(same(p[0].grad(), 6 * step));
+      EXPECT_TRUE(same(p[1].grad(), 12 * step));
+      EXPECT_TRUE(same(p[2].grad(), 18 * step));
+    }
+  });
+}
+
+TEST_P(ReducerTest, AParameterThatIsUsedTwiceOrNotHere) {
+  on_ranks(2, [](Group& group, Reducer& reducer, std::vector<torch::Tensor>& p) {
+    reducer.begin();
+    reducer.expect_last_pass();
+    torch::Tensor loss = p[0].sum() + (2 * p[0]).sum();  // twice
+    if (group.rank() == 1) loss = loss + p[1].sum();     // on one rank only; p[2] on none
+    loss.backward();
+    reducer.finish();
+    EXPECT_TRUE(same(p[0].grad(), 6));
+    EXPECT_TRUE(same(p[1].grad(), 1));
+    EXPECT_FALSE(p[2].grad().defined());  // as on a single rank
+  });
+}
+
+TEST_P(ReducerTest, PassesAreAccumulatedAndCarried) {
+  on_ranks(2, [](Group&, Reducer& reducer, std::vector<torch::Tensor>& p) {
+    for (int step = 0; step < 2; ++step) {
+      reducer.begin();
+      p[0].sum().backward();
+      (3 * p[0].sum() + p[1].sum()).backward();
+      reducer.expect_last_pass(0.5);
+      (p[0].sum() + p[2].sum()).backward();
+      reducer.finish();
+      EXPECT_TRUE(same(p[0].grad(), 2 * (0.5 * 4 + 1)));
+      EXPECT_TRUE(same(p[1].grad(), 2 * 0.5));
+      EXPECT_TRUE(same(p[2].grad(), 2));
+    }
+  });
+}
+
+TEST_P(ReducerTest, ARankWithoutSamplesCountsAsZero) {
+  on_ranks(3, [](Group& group, Reducer& reducer, std::vector<torch::Tensor>& p) {
+    for (int step = 0; step < 2; ++step) {
+      reducer.begin();
+      if (group.rank() == step) {
+        reducer.expect_last_pass();
+        (p[0].sum() + p[1].sum() + p[2].sum()).backward();
+      }
+      double riders[] = {1.0 * group.rank(), 1};
+      reducer.finish(riders);
+      EXPECT_TRUE(same(p[0].grad(), 1));
+      EXPECT_TRUE(same(p[2].grad(), 1));
+      EXPECT_EQ(riders[0], 3);
+      EXPECT_EQ(riders[1], 3);
+    }
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Ways, ReducerTest,
+                         ::testing::Values(Way{true, 0}, Way{true, 4}, Way{true, 64}, Way{false, 4},
+                                           Way{false, 1 << 20}));
+
+TEST(Reducer, OfOneRankLeavesGradientsWhereTheyAre) {
+  const auto group = make_local_group();
+  std::vector<torch::Tensor> tensors = {parameter({4}, 1), parameter({2}, 1)};
+  Reducer reducer(named(tensors), *group, {});
+  reducer.begin();
+  reducer.expect_last_pass();
+  (5 * tensors[0].sum()).backward();
+  double rider = 2;
+  reducer.finish(std::span(&rider, 1));
+  EXPECT_TRUE(same(tensors[0].grad(), 5));
+  EXPECT_FALSE(tensors[1].grad().defined());
+  EXPECT_EQ(rider, 2);
+  EXPECT_TRUE(reducer.plan().buckets.empty());
+}
+
+TEST(Reducer, GradientsHaveTheLayoutOfTheirParameters) {
+  run_ranks(2, [](Group& group) {
+    const torch::Tensor weight = torch::ones({4, 3, 2, 2}).contiguous(torch::MemoryFormat::ChannelsLast);
+    torch::Tensor parameter = weight.set_requires_grad(true);
+    Reducer reducer(named({parameter}), group, {});
+    reducer.begin();
+    reducer.expect_last_pass();
+    const torch::Tensor factors = torch::arange(48, torch::kFloat32).view({4, 3, 2, 2});
+    (parameter * factors).sum().backward();
+    reducer.finish();
+    EXPECT_EQ(parameter.grad().strides(), parameter.strides());
+    EXPECT_TRUE(torch::equal(parameter.grad(), 2 * factors));
+  });
+}
+
+// What a lossy codec owes can be taken out and put back by name.
+TEST(Reducer, ItsStateComesBack) {
+  run_ranks(2, [](Group& group) {
+    std::vector<torch::Tensor> tensors = {parameter({300}, 1), parameter({5}, 1)};
+    ReducerOptions options;
+    options.sum.codec = builtin_codecs().at("int8")({});
+    Reducer first(named(tensors), group, options), second(named(tensors), group, options);
+    const torch::Tensor factors = torch::linspace(-1, 1, 300);
+    first.begin();
+    first.expect_last_pass();
+    ((tensors[0] * factors).sum() * (group.rank() + 1) + tensors[1].sum()).backward();
+    first.finish();
+    const auto state = first.state();
+    ASSERT_EQ(state.size(), 2u);
+    EXPECT_GT(state.at("residual.p0").abs().max().item<float>(), 0);
+    second.load_state(state);
+    for (const auto& [name, tensor] : second.state()) EXPECT_TRUE(torch::equal(tensor, state.at(name))) << name;
+  });
+}
+
+}  // namespace
+}  // namespace paceline

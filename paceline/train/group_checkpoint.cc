@@ -1,0 +1,80 @@
+#include "paceline/train/group_checkpoint.h"
+
+#include "paceline/collectives/group_text.h"
+#include "paceline/gradients/batch_statistics.h"
+#include "paceline/models/state.h"
+#include "paceline/train/rank_tensors.h"
+
+namespace paceline {
+namespace {
+
+constexpr std::string_view kStatistics = "statistics.";
+
+bool is_debt(const std::string& name) { return !name.starts_with(kStatistics); }
+
+NamedTensors debts_of(const NamedTensors& tensors) {
+  NamedTensors debts;
+  for (const auto& [name, tensor] : tensors)
+    if (is_debt(name)) debts.emplace(name, tensor);
+  return debts;
+}
+
+}  // namespace
+
+// The statistics are the live tensors; the debts are copies.
+NamedTensors GroupCheckpoint::own_tensors() const {
+  NamedTensors own;
+  if (group_.size() == 1) return own;
+  for (const auto& [name, tensor] : batch_statistics(model_)) own.emplace(std::string(kStatistics) + name, tensor);
+  own.merge(reducer_.state());
+  return own;
+}
+
+std::optional<CheckpointRef> GroupCheckpoint::write(
+    const RunState& state, bool keeps_files, const std::function<std::unique_ptr<EvaluationStatistics>()>& statistics) {
+  const std::vector<NamedTensors> all = gather_on_first(group_, own_tensors());
+  const auto averaged = statistics();
+  std::optional<CheckpointRef> written;
+  if (keeps_files) written = store_.write(model_, optimizer_, state, all);
+  group_.barrier();
+  return written;
+}
+
+GroupCheckpoint::Resumed GroupCheckpoint::resume(const RunState& first, bool wanted) {
+  Resumed resumed = {.state = first};
+  std::vector<NamedTensors> ranks;
+  if (group_.rank() == 0 && wanted) {
+    CheckpointStore::Search search = store_.find_newest_intact();
+    resumed.skipped = std::move(search.skipped);
+    resumed.from = search.newest;
+    if (search.newest) {
+      resumed.state = load_checkpoint(*search.newest, model_, optimizer_);
+      ranks = load_rank_tensors(*search.newest);
+    }
+  }
+  const nlohmann::json told = nlohmann::json::parse(
+      broadcast_text(group_, nlohmann::json{{"state", resumed.state}, {"ranks", ranks.size()}}.dump(), 0));
+  resumed.state = told.at("state").get<RunState>();
+  resumed.ranks_before = std::max(told.at("ranks").get<int>(), 1);
+  NamedTensors shared = state_of(model_);
+  broadcast_from_first(group_, shared);
+  NamedTensors optimizer_state = optimizer_.state();
+  broadcast_from_first(group_, optimizer_state);
+  if (told.at("ranks") > 0) distribute(std::move(ranks), resumed.ranks_before);
+  return resumed;
+}
+
+void GroupCheckpoint::distribute(std::vector<NamedTensors> ranks, int ranks_before) {
+  NamedTensors own = own_tensors();
+  if (ranks_before != group_.size()) {  // averaged statistics came with the weights
+    own = debts_of(own);
+    for (NamedTensors& tensors : ranks) tensors = debts_of(tensors);
+    if (group_.rank() == 0) ranks = spread_evenly(ranks, group_.size());
+  }
+  for (NamedTensors& tensors : ranks)  // a codec that the run did not have before owes nothing yet
+    for (const auto& [name, tensor] : own) tensors.try_emplace(name, torch::zeros_like(tensor));
+  scatter_from_first(group_, ranks, own);
+  reducer_.load_state(own);
+}
+
+}  // namespace paceline

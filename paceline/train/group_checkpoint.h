@@ -1,0 +1,51 @@
+// Checkpoints of a group: rank 0 writes and reads the files; everything that the others have of their own travels.
+//
+// Beside the weights (with statistics averaged over the ranks) and the optimizer, which are the same on all ranks, a
+// checkpoint of several ranks holds what differs between them: statistics of batch normalisation and what a lossy codec
+// still owes. As many ranks go on with exactly theirs; another number goes on with the averages, and shares the debts.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "paceline/comm/group.h"
+#include "paceline/gradients/reducer.h"
+#include "paceline/train/checkpoint.h"
+#include "paceline/train/evaluation_statistics.h"
+
+namespace paceline {
+
+class GroupCheckpoint {
+ public:
+  GroupCheckpoint(CheckpointStore& store, Group& group, Model& model, Optimizer& optimizer, Reducer& reducer)
+      : store_(store), group_(group), model_(model), optimizer_(optimizer), reducer_(reducer) {}
+
+  // Every rank calls these. Rank 0 gets the folder's name; `keeps_files` is rank 0's wish to write at all.
+  // `statistics` makes what the saved weights are to have, for as long as the result lives.
+  std::optional<CheckpointRef> write(const RunState& state, bool keeps_files,
+                                     const std::function<std::unique_ptr<EvaluationStatistics>()>& statistics);
+
+  struct Resumed {
+    RunState state;
+    std::optional<CheckpointRef> from;  // rank 0's; nothing: there was none to go on from
+    std::vector<std::string> skipped;   // rank 0's: damaged ones
+    int ranks_before = 0;               // that wrote it
+  };
+  // Afterwards model, optimizer and state are the same on every rank: those of the newest intact checkpoint if that is
+  // `wanted` and there is one, otherwise rank 0's own and `first`.
+  Resumed resume(const RunState& first, bool wanted);
+
+ private:
+  NamedTensors own_tensors() const;
+  void distribute(std::vector<NamedTensors> ranks, int ranks_before);
+
+  CheckpointStore& store_;
+  Group& group_;
+  Model& model_;
+  Optimizer& optimizer_;
+  Reducer& reducer_;
+};
+
+}  // namespace paceline

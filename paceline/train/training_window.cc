@@ -1,0 +1,73 @@
+#include "paceline/train/training_window.h"
+
+#include <array>
+#include <cmath>
+
+#include "paceline/collectives/sum_over_ranks.h"
+#include "paceline/core/error.h"
+
+namespace paceline {
+
+void TrainingWindow::drain(double epoch, const std::function<std::string()>& advice) {
+  int64_t step = state_.step - static_cast<int64_t>(pending_.size());
+  for (const StepOutcome& outcome : pending_) {
+    ++step;
+    const double loss = outcome.loss_sum.item<double>();
+    if (!std::isfinite(loss))
+      throw TrainingError(fmt::format(
+          "the loss is {} at step {} (epoch {:.4g}): the run diverged; try a lower optimizer.rate, a longer "
+          "schedule.warmup_epochs or optimizer.clip_norm{}",
+          loss, step, epoch, advice()));
+    state_.window_steps += 1;
+    state_.window_loss_sum += loss;
+    state_.window_correct += outcome.correct.item<int64_t>();
+    state_.window_samples += outcome.samples;
+  }
+  pending_.clear();
+}
+
+void TrainingWindow::gather() {
+  std::array<double, 1> loss = {state_.window_loss_sum};
+  std::array<int64_t, 2> counts = {state_.window_correct, state_.window_samples};
+  sum_over_ranks(group_, view(std::span<double>(loss)));
+  sum_over_ranks(group_, view(std::span<int64_t>(counts)));
+  state_.window_loss_sum = loss[0];
+  state_.window_correct = counts[0];
+  state_.window_samples = counts[1];
+}
+
+void TrainingWindow::gather_for_checkpoint(const std::function<void()>& write) {
+  gather();
+  write();
+  if (group_.rank() != 0) clear_sums();  // rank 0 goes on with the sum, as it will after a resume
+}
+
+void TrainingWindow::close() {
+  gather();
+  const auto samples = static_cast<double>(state_.window_samples);
+  state_.train_loss = state_.window_loss_sum / samples;
+  state_.train_accuracy = static_cast<double>(state_.window_correct) / samples;
+  state_.window_steps = 0;
+  clear_sums();
+}
+
+void TrainingWindow::clear_sums() {
+  state_.window_loss_sum = 0;
+  state_.window_correct = 0;
+  state_.window_samples = 0;
+}
+
+bool TrainingWindow::speaks(int64_t full_steps) const {
+  return state_.window_samples > 0 && (state_.train_loss < 0 || 2 * state_.window_steps >= full_steps);
+}
+
+double TrainingWindow::shown_loss(int64_t full_steps) const {
+  return speaks(full_steps) ? state_.window_loss_sum / static_cast<double>(state_.window_samples) : state_.train_loss;
+}
+
+double TrainingWindow::shown_accuracy(int64_t full_steps) const {
+  return speaks(full_steps) ? static_cast<double>(state_.window_correct) / static_cast<double>(state_.window_samples)
+                            : state_.train_accuracy;
+}
+
+}  // namespace paceline
