@@ -3,13 +3,14 @@ PRESET ?= release
 BUILD := build/$(PRESET)
 PACELINE := build/release/bin/paceline
 RECIPE ?= recipes/fashion_mnist.toml
+RANKS ?= 2
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
 
 .PHONY: help train test build bench soak format lint install clean
 
 help:
-	@echo "make train    train $(RECIPE) (another: make train RECIPE=recipes/NAME.toml); results in runs/"
+	@echo "make train    train $(RECIPE) on $(RANKS) ranks (another: make train RECIPE=recipes/NAME.toml RANKS=N); results in runs/"
 	@echo "make test     build and run every test: under address, undefined-behaviour and thread sanitizers, then optimised"
 	@echo "make build    build everything in build/PRESET (make build PRESET=release|dev|asan|tsan|cuda)"
 	@echo "make bench    measure a training step beside PyTorch's, and all-reduce beside OpenMPI's and Gloo's, each in one run"
@@ -23,7 +24,7 @@ train:
 	@./setup
 	@test -f build/release/build.ninja || cmake --preset release
 	@cmake --build --preset release --target paceline -- --quiet
-	@$(PACELINE) train $(RECIPE)
+	@$(PACELINE) train $(RECIPE) --ranks $(RANKS)
 
 build:
 	@./setup $(if $(filter cuda,$(PRESET)),--cuda)

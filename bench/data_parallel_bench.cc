@@ -1,7 +1,7 @@
 // Our side of bench/data_parallel.py: one rank of a data-parallel training, started with torchrun's variables.
 //
 //   data_parallel_bench --model resnet18|mlp --batch B --steps N --warmup W [--no-sync] [--codec C] [--no-overlap]
-//                       [--engine E] [--bucket BYTES] --json FILE
+//                       [--engine E] [--algorithm A] [--bucket BYTES] --json FILE
 //
 // Rank 0 writes {"step_ms": [...]}, the time of every step after the warm-up. --no-sync: each rank trains alone.
 #include <ATen/Parallel.h>
@@ -36,7 +36,7 @@ class Mlp : public Model {
 };
 
 struct Arguments {
-  std::string model = "resnet18", codec = "none", engine = "auto", json;
+  std::string model = "resnet18", codec = "none", engine = "auto", algorithm = "hybrid", json;
   int64_t batch = 16, steps = 20, warmup = 5;
   uint64_t bucket_bytes = 0;
   bool no_sync = false, no_overlap = false;
@@ -57,7 +57,8 @@ void bench(const Arguments& arguments) {
   Group& group = arguments.no_sync ? *alone : world.group();
   const std::shared_ptr<Model> model = make(arguments.model);
   model->train();
-  DataParallelOptions options = {.bucket_bytes = arguments.bucket_bytes, .overlap = !arguments.no_overlap};
+  DataParallelOptions options = {
+      .bucket_bytes = arguments.bucket_bytes, .overlap = !arguments.no_overlap, .algorithm = arguments.algorithm};
   if (arguments.codec != "none") options.codec = builtin_codecs().at(arguments.codec)({});
   DataParallel parallel(*model, group, options);
   const auto optimizer = builtin_optimizers().at("sgd")(parameters_of(*model), {.rate = 0.01, .momentum = 0.9});
@@ -98,6 +99,7 @@ int main(int argc, char** argv) {
   app.add_option("--warmup", arguments.warmup);
   app.add_option("--codec", arguments.codec);
   app.add_option("--engine", arguments.engine);
+  app.add_option("--algorithm", arguments.algorithm);
   app.add_option("--bucket", arguments.bucket_bytes);
   app.add_option("--json", arguments.json)->required();
   app.add_flag("--no-sync", arguments.no_sync);

@@ -82,10 +82,6 @@ class Contradictions {
              comm.codec);
     if (sparse && comm.momentum_correction && !comm.error_feedback)
       refuse("comm.momentum_correction", "needs comm.error_feedback ({})", it_is(recipe_, "comm.error_feedback"));
-    if (recipe_.batch_norm.sync && comm.overlap && given("comm.overlap"))
-      refuse("comm.overlap",
-             "does not go with batch_norm.sync, whose exchanges keep their place among the buckets ({})",
-             it_is(recipe_, "batch_norm.sync"));
   }
 
   void check_every_key_applies() {

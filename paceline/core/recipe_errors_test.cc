@@ -211,9 +211,6 @@ TEST(RecipeErrors, KeysThatContradictEachOther) {
        "leave nesterov out or set comm.momentum_correction = false"},
       {"[comm]\ncodec = \"topk\"\nmomentum_correction = true\nerror_feedback = false\n",
        "r.toml:3:1: comm.momentum_correction: needs comm.error_feedback (it is false at r.toml:4:1)"},
-      {"comm.overlap = true\nbatch_norm.sync = true\n",
-       "r.toml:1:6: comm.overlap: does not go with batch_norm.sync, whose exchanges keep their place among the buckets "
-       "(it is true at r.toml:2:12)"},
       {"[comm]\ndensity = 0.1\n",
        "r.toml:2:1: comm.density: applies only with comm.codec = \"topk\" (it is \"none\" by default)"},
       {ten_epochs + "milestones = [3, 3]\n",

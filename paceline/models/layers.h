@@ -57,6 +57,7 @@ class BatchNorm2d : public torch::nn::Module {
   void set_momentum(double momentum) { momentum_ = momentum; }
   // Values that the last training batch had in each channel; 0: there was none.
   int64_t values_per_channel() const { return values_per_channel_; }
+  void set_values_per_channel(int64_t values) { values_per_channel_ = values; }  // as a checkpoint says
   // Normalise over the samples of all ranks, whose sums this makes; empty: over those of this rank.
   void synchronise(SumOverRanks sum) { sum_ = std::move(sum); }
 

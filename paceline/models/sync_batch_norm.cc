@@ -37,7 +37,7 @@ class SyncBatchNorm : public torch::autograd::Function<SyncBatchNorm> {
     const torch::Tensor normalised = (images - per_channel(mean.to(images.options()))) * per_channel(inverse);
     context->save_for_backward({normalised, weight, inverse});
     context->saved_data["count"] = count;
-    context->saved_data["sum"] = torch::IValue(c10::make_intrusive<Held>(sum));
+    context->saved_data["sum"] = torch::IValue::make_capsule(c10::make_intrusive<Held>(sum));
     return normalised * per_channel(weight) + per_channel(bias);
   }
 

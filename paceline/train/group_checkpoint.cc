@@ -2,6 +2,7 @@
 
 #include "paceline/collectives/group_text.h"
 #include "paceline/gradients/batch_statistics.h"
+#include "paceline/models/layers.h"
 #include "paceline/models/state.h"
 #include "paceline/train/rank_tensors.h"
 
@@ -9,8 +10,16 @@ namespace paceline {
 namespace {
 
 constexpr std::string_view kStatistics = "statistics.";
+constexpr std::string_view kValues = "values.";  // that the last batch had in each channel, by layer
 
-bool is_debt(const std::string& name) { return !name.starts_with(kStatistics); }
+bool is_debt(const std::string& name) { return !name.starts_with(kStatistics) && !name.starts_with(kValues); }
+
+template <class Visit>
+void each_batch_norm(Model& model, const Visit& visit) {
+  for (const auto& named : model.named_modules())
+    if (auto* layer = dynamic_cast<BatchNorm2d*>(named.value().get()))
+      visit(std::string(kValues) + named.key(), *layer);
+}
 
 NamedTensors debts_of(const NamedTensors& tensors) {
   NamedTensors debts;
@@ -21,11 +30,14 @@ NamedTensors debts_of(const NamedTensors& tensors) {
 
 }  // namespace
 
-// The statistics are the live tensors; the debts are copies.
+// The statistics are the live tensors; the rest are copies.
 NamedTensors GroupCheckpoint::own_tensors() const {
   NamedTensors own;
   if (group_.size() == 1) return own;
   for (const auto& [name, tensor] : batch_statistics(model_)) own.emplace(std::string(kStatistics) + name, tensor);
+  each_batch_norm(model_, [&](const std::string& name, const BatchNorm2d& layer) {
+    own.emplace(name, torch::tensor(layer.values_per_channel(), torch::kInt64));
+  });
   own.merge(reducer_.state());
   return own;
 }
@@ -75,6 +87,10 @@ void GroupCheckpoint::distribute(std::vector<NamedTensors> ranks, int ranks_befo
     for (const auto& [name, tensor] : own) tensors.try_emplace(name, torch::zeros_like(tensor));
   scatter_from_first(group_, ranks, own);
   reducer_.load_state(own);
+  each_batch_norm(model_, [&](const std::string& name, BatchNorm2d& layer) {
+    if (const auto found = own.find(name); found != own.end())
+      layer.set_values_per_channel(found->second.item<int64_t>());
+  });
 }
 
 }  // namespace paceline

@@ -16,9 +16,14 @@ class RunCosts {
   // Every rank calls it. `host` is this rank's.
   RunCosts(Group& group, const std::string& host);
 
-  void add(const StepCosts& step) { window_ += step; }
+  // `samples`: this rank's in the step.
+  void add(const StepCosts& step, int64_t samples) {
+    window_ += step;
+    window_samples_ += samples;
+  }
 
-  // Every rank calls it, at the end of a window. Rank 0 learns of a rank that has been slow for long.
+  // Every rank calls it, at the end of a window, and learns of a rank that has been slow for long. Ranks with clearly
+  // more or fewer samples than the others take another time by right: then nobody is slow.
   struct Window {
     GroupCosts costs;
     std::optional<std::string> straggler;
@@ -31,6 +36,7 @@ class RunCosts {
   Group& group_;
   StragglerWatch stragglers_;
   StepCosts window_;
+  int64_t window_samples_ = 0;
   std::vector<StepCosts> totals_;  // of every rank
 };
 

@@ -176,7 +176,8 @@ void Trainer::make_step() {
               .step_s = seconds_between(from_ns, now_ns),
               .compute_s = seconds_between(loaded_ns, now_ns) - 1e-9 * static_cast<double>(cost.exposed_ns),
               .communication_s = 1e-9 * static_cast<double>(cost.busy_ns),
-              .waiting_s = 1e-9 * static_cast<double>(cost.exposed_ns)});
+              .waiting_s = 1e-9 * static_cast<double>(cost.exposed_ns)},
+             static_cast<int64_t>(batch.count));
   state_.train_seconds += seconds_between(from_ns, now_ns);
   speed_.add(static_cast<double>(batch.global_count), now_ns);
 }

@@ -4,6 +4,7 @@
 
 #include "paceline/comm/engine_local.h"
 #include "paceline/core/error.h"
+#include "paceline/models/layers.h"
 #include "paceline/models/state.h"
 
 namespace paceline {
@@ -177,9 +178,11 @@ TEST(Trainer, ADeviceThatIsNotThereIsRefused) {
 
 double largest_difference(const Outcome& one, const Outcome& other) {
   double largest = 0;
-  for (const auto& [name, expected] : one.weights)
+  for (const auto& [name, expected] : one.weights) {
+    if (!expected.is_floating_point()) continue;  // a counter of batches
     largest =
         std::max(largest, (other.weights.at(name) - expected).norm().item<double>() / expected.norm().item<double>());
+  }
   return largest;
 }
 
@@ -243,6 +246,73 @@ TEST(TrainerRanks, UnknownCodecsAreRefusedByName) {
   } catch (const RecipeError& error) {
     EXPECT_THAT(error.what(), HasSubstr("comm.codec: there is no codec 'int9'; did you mean 'int8'?"));
   }
+}
+
+// ---- convolutions and batch normalisation ---------------------------------------------------------------------------
+
+// Of paceline's own layers; `normalised` says whether batch normalisation is among them.
+class TinyCnn : public Model {
+ public:
+  TinyCnn(const ModelOptions& options, bool normalised) {
+    conv_ = register_module("conv", std::make_shared<Conv2d>(ConvShape{options.channels, 6, 3, 1, 1, 1, !normalised}));
+    if (normalised) norm_ = register_module("norm", std::make_shared<BatchNorm2d>(6));
+    fc_ = register_module("fc", std::make_shared<Linear>(6 * 4 * 4, options.classes));
+  }
+  torch::Tensor forward(torch::Tensor images) override {
+    torch::Tensor features = conv_->forward(images);
+    if (norm_) features = norm_->forward(features);
+    return fc_->forward(torch::max_pool2d(features.relu(), 2).flatten(1));
+  }
+
+ private:
+  std::shared_ptr<Conv2d> conv_;
+  std::shared_ptr<BatchNorm2d> norm_;
+  std::shared_ptr<Linear> fc_;
+};
+
+Outcome train_cnn(int ranks, bool normalised, std::vector<std::string> overrides) {
+  Catalog with_cnn = catalog();
+  with_cnn.models.add("cnn", {"for tests", 8, [&](const ModelOptions& options) {
+                                return std::make_shared<TinyCnn>(options, normalised);
+                              }});
+  overrides.push_back("model.name=cnn");
+  overrides.push_back("train.max_steps=20");
+  overrides.push_back("train.epochs=8");
+  Outcome outcome;
+  run_ranks(ranks, [&](Group& group) {
+    Trainer trainer(recipe(overrides), group, {.catalog = with_cnn});
+    const Summary summary = trainer.run();
+    if (group.rank() != ranks - 1) return;
+    outcome.summary = summary;
+    for (const auto& [name, tensor] : state_of(trainer.model())) outcome.weights[name] = tensor.clone();
+  });
+  return outcome;
+}
+
+TEST(TrainerRanks, TwentyStepsOfASmallCnnAreThoseOfOneRank) {
+  const Outcome one = train_cnn(1, false, {});
+  ASSERT_EQ(one.summary.steps, 20);
+  for (const int ranks : {2, 3, 4}) EXPECT_LT(largest_difference(one, train_cnn(ranks, false, {})), 1e-5) << ranks;
+}
+
+// Batches of 25 divide the 100 samples: every rank has some in every step.
+TEST(TrainerRanks, SynchronisedBatchNormIsThatOfOneRank) {
+  const Outcome one = train_cnn(1, true, {"batch.global=25"});
+  const Outcome apart = train_cnn(2, true, {"batch.global=25"});
+  const Outcome together = train_cnn(2, true, {"batch.global=25", "batch_norm.sync=true"});
+  EXPECT_GT(largest_difference(one, apart), 1e-3);     // each rank normalises over its own samples
+  EXPECT_LT(largest_difference(one, together), 1e-4);  // its running statistics too
+}
+
+TEST(TrainerRanks, StatisticsOfTheLastStepAndRecomputedOnesAreEvaluated) {
+  const Summary moving = train_cnn(2, true, {}).summary;
+  const Summary last = train_cnn(2, true, {"batch_norm.statistics=last_iteration"}).summary;
+  const Summary anew = train_cnn(2, true, {"batch_norm.recompute_batches=3"}).summary;
+  EXPECT_EQ(last.train_loss, moving.train_loss);  // training is the same, what is evaluated is not
+  EXPECT_EQ(anew.train_loss, moving.train_loss);
+  EXPECT_NE(last.test_loss, moving.test_loss);
+  EXPECT_NE(anew.test_loss, moving.test_loss);
+  EXPECT_NE(last.weights_sha256, anew.weights_sha256);
 }
 
 }  // namespace
