@@ -81,8 +81,8 @@ void LineProcess::on_end() {
   if (!ending || ended_) return;
   ended_ = true;
   loop_.forget(child_.end_descriptor());
+  linger_ = loop_.after(options_.linger_ms, [this] { finish(); });  // first: a line may make its reader throw
   for (Source& source : sources_) drain(source);
-  linger_ = loop_.after(options_.linger_ms, [this] { finish(); });
   finish_if_silent();
   events_.ended(*ending);
 }
