@@ -15,7 +15,6 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
 import hosts  # noqa: E402
-from rank_processes import Ranks  # noqa: E402
 
 RATES = {"1gbit": 1e9, "10gbit": 1e10, "100mbit": 1e8}
 
@@ -25,14 +24,7 @@ def measure(paceline, size, rate, trials):
     with tempfile.TemporaryDirectory() as folder, hosts.TwoHosts(rate) as two:
         rows = pathlib.Path(folder) / "rows.json"
         command = [paceline, "bench", "allreduce", "--bytes", size, "--trials", str(trials), "--json", str(rows)]
-        ranks = Ranks(command, 4, timeout_s=120, patience_s=600, MASTER_ADDR=two.addresses[0], PACELINE_PROFILE_DIR=folder,
-                      prefix_of_rank=lambda rank: two.command(placing[rank]))
-        try:
-            outcomes = ranks.wait()
-        finally:
-            ranks.close()
-        if any(outcome.code != 0 for outcome in outcomes):
-            sys.exit("\n".join(outcome.err for outcome in outcomes))
+        two.run_ranks(command, placing, folder)
         return json.loads(rows.read_text())
 
 

@@ -18,7 +18,6 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
 import hosts  # noqa: E402
-from rank_processes import Ranks  # noqa: E402
 
 PROGRAM = ROOT / "build/release/bin/data_parallel_bench"
 MIB = 1 << 20
@@ -61,14 +60,7 @@ def step_ms(two, model, placing, options, steps, warmup):
     with tempfile.TemporaryDirectory() as folder:
         result = pathlib.Path(folder) / "steps.json"
         command = [PROGRAM, "--model", model, "--batch", BATCH[model], "--steps", steps, "--warmup", warmup, "--json", result, *options]
-        ranks = Ranks([str(word) for word in command], len(placing), timeout_s=120, patience_s=600, MASTER_ADDR=two.addresses[0],
-                      PACELINE_PROFILE_DIR=folder, prefix_of_rank=lambda rank: two.command(placing[rank]))
-        try:
-            outcomes = ranks.wait()
-        finally:
-            ranks.close()
-        if any(outcome.code != 0 for outcome in outcomes):
-            sys.exit("\n".join(outcome.err for outcome in outcomes))
+        two.run_ranks(command, placing, folder)
         return statistics.median(json.loads(result.read_text())["step_ms"])
 
 

@@ -2,6 +2,9 @@
 
 import os
 import subprocess
+import sys
+
+from rank_processes import Ranks
 
 
 def run(command):
@@ -45,3 +48,14 @@ class TwoHosts:
 
     def command(self, host, *command):
         return ["ip", "netns", "exec", self.names[host], *command]
+
+    def run_ranks(self, command, placing, profiles):
+        """Runs the command as a rank on each host of `placing`, as torchrun would; ends the program with their errors when one fails."""
+        ranks = Ranks([str(word) for word in command], len(placing), timeout_s=120, patience_s=600, MASTER_ADDR=self.addresses[0],
+                      PACELINE_PROFILE_DIR=str(profiles), prefix_of_rank=lambda rank: self.command(placing[rank]))
+        try:
+            outcomes = ranks.wait()
+        finally:
+            ranks.close()
+        if any(outcome.code != 0 for outcome in outcomes):
+            sys.exit("\n".join(outcome.err for outcome in outcomes))

@@ -91,12 +91,8 @@ void explain_step_of(const StepArguments& arguments) {
   const Catalog catalog;
   const DatasetPair data = open_data(recipe, catalog);
   const std::shared_ptr<Model> model = build_model(recipe, catalog, *data.train);
-  if (!catalog.codecs.contains(recipe.comm.codec))
-    recipe.refuse("comm.codec", catalog.codecs.unknown(recipe.comm.codec));
-  const auto codec = catalog.codecs.at(recipe.comm.codec)({.density = recipe.comm.density,
-                                                           .density_warmup = false,
-                                                           .threshold = recipe.comm.threshold,
-                                                           .block = static_cast<size_t>(recipe.comm.block)});
+  const auto codec = build_codec(recipe, catalog);
+  codec->set_epoch(recipe.train.epochs);  // past its warm-up
   const Cluster cluster = platform(arguments.platform, arguments.ranks, arguments.ranks_per_host);
   const Grid grid = cluster.default_grid();
   const BucketCosts costs(recipe, cluster, make_plan(cluster, grid, nullptr), *codec);

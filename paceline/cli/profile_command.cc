@@ -53,7 +53,7 @@ void add_profile_command(CLI::App& app, int& exit_code) {
   command->footer(
       "Profiles are kept in PACELINE_PROFILE_DIR, else in ~/.cache/paceline, and used by every run with the same "
       "hosts,\n"
-      "engine, ranks and version. Runs measure for themselves where there is none, in some 3 s and less thoroughly.");
+      "engine, ranks and version. Training uses it where it is there, and the cost model where it is not.");
   command->callback([arguments, &exit_code] {
     if (is_rank())
       run(*arguments);

@@ -6,14 +6,6 @@
 namespace paceline {
 namespace {
 
-PACELINE_VECTORISED void accumulate(const float* __restrict g, float* __restrict u, float* __restrict v, size_t count,
-                                    float m) {
-  for (size_t i = 0; i < count; ++i) {
-    u[i] = m * u[i] + g[i];
-    v[i] = v[i] + u[i];
-  }
-}
-
 PACELINE_VECTORISED void replace(float* __restrict g, float* __restrict u, size_t count, float m) {
   for (size_t i = 0; i < count; ++i) {
     u[i] = m * u[i] + g[i];
@@ -26,12 +18,6 @@ PACELINE_VECTORISED void stop(float* __restrict u, const float* __restrict lost,
 }
 
 }  // namespace
-
-void accumulate_momentum(std::span<const float> gradient, std::span<float> u, std::span<float> v, float m) {
-  CHECK_EQ(gradient.size(), u.size());
-  CHECK_EQ(gradient.size(), v.size());
-  accumulate(gradient.data(), u.data(), v.data(), u.size(), m);
-}
 
 void replace_by_momentum(std::span<float> gradient, std::span<float> u, float m) {
   CHECK_EQ(gradient.size(), u.size());

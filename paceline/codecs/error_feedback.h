@@ -5,7 +5,7 @@
 //   v = v + u          what it owes the others; v is encoded, and what was not sent stays in it
 //   where v was sent: u = 0      or an old direction would go on pushing what was just paid
 //
-// CompressedAllReduce adds its residual itself: there, replace_by_momentum(g, u, m), run(g, v), stop_where_sent(u, v).
+// CompressedAllReduce adds its residual v itself: replace_by_momentum(g, u, m), run(g, v), stop_where_sent(u, v).
 //
 // One pass over each array; elementwise, so the bits do not depend on how callers cut them.
 #pragma once
@@ -14,10 +14,7 @@
 
 namespace paceline {
 
-// u = m·u + g; v = v + u. REQUIRES: equal sizes, no overlap, here and below.
-void accumulate_momentum(std::span<const float> gradient, std::span<float> u, std::span<float> v, float m);
-
-// u = m·u + g; g = u.
+// u = m·u + g; g = u. REQUIRES: equal sizes, no overlap, here and below.
 void replace_by_momentum(std::span<float> gradient, std::span<float> u, float m);
 
 // `lost` as encode() left it: where it is zero, everything was sent.

@@ -68,6 +68,15 @@ std::unique_ptr<Optimizer> build_optimizer(const Recipe& recipe, const Catalog& 
   return catalog.optimizers.at(name)(parameters_of(model), options);
 }
 
+std::unique_ptr<Codec> build_codec(const Recipe& recipe, const Catalog& catalog) {
+  const Recipe::Comm& comm = recipe.comm;
+  if (!catalog.codecs.contains(comm.codec)) recipe.refuse("comm.codec", catalog.codecs.unknown(comm.codec));
+  return catalog.codecs.at(comm.codec)({.density = comm.density,
+                                        .density_warmup = comm.density_warmup,
+                                        .threshold = comm.threshold,
+                                        .block = static_cast<size_t>(comm.block)});
+}
+
 std::unique_ptr<Reducer> build_reducer(const Recipe& recipe, const Catalog& catalog, const Model& model, Group& group,
                                        Timeline* timeline) {
   const Recipe::Comm& comm = recipe.comm;
@@ -76,12 +85,9 @@ std::unique_ptr<Reducer> build_reducer(const Recipe& recipe, const Catalog& cata
   options.overlap = comm.overlap && !recipe.batch_norm.sync;
   options.algorithm = comm.algorithm;
   options.timeline = timeline;
-  if (!catalog.codecs.contains(comm.codec)) recipe.refuse("comm.codec", catalog.codecs.unknown(comm.codec));
+  auto codec = build_codec(recipe, catalog);
   if (comm.codec != "none" && group.size() > 1)
-    options.sum = {.codec = catalog.codecs.at(comm.codec)({.density = comm.density,
-                                                           .density_warmup = comm.density_warmup,
-                                                           .threshold = comm.threshold,
-                                                           .block = static_cast<size_t>(comm.block)}),
+    options.sum = {.codec = std::move(codec),
                    .error_feedback = comm.error_feedback,
                    .momentum_correction = codec_has_the_momentum(recipe, group.size()) ? recipe.optimizer.momentum : 0};
   std::vector<NamedParameter> parameters;

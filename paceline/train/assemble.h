@@ -16,6 +16,8 @@ std::shared_ptr<Model> build_model(const Recipe& recipe, const Catalog& catalog,
 // as it would have with it.
 std::unique_ptr<Optimizer> build_optimizer(const Recipe& recipe, const Catalog& catalog, const Model& model, int ranks);
 bool codec_has_the_momentum(const Recipe& recipe, int ranks);
+// comm.codec with its settings.
+std::unique_ptr<Codec> build_codec(const Recipe& recipe, const Catalog& catalog);
 // Sums the model's gradients over the group. `timeline` may be null.
 std::unique_ptr<Reducer> build_reducer(const Recipe& recipe, const Catalog& catalog, const Model& model, Group& group,
                                        Timeline* timeline);
