@@ -246,6 +246,17 @@ class DataParallelTest(ProcessTest):
         self.assertEqual(self.without_times("cut", kinds=("test",)), self.without_times("whole", kinds=("test",)))
         self.assertAlmostEqual(cut["train_loss"], whole["train_loss"], places=12)  # the ranks' sums were added at another moment
 
+    def test_ctrl_c_waits_for_the_end_of_a_long_step_under_mpirun_too(self):
+        """mpirun kills its ranks 2 s after a Ctrl-C: it must not get one."""
+        arguments = [*settings(train__epochs=100000, data__train_samples=20000, batch__global=20000, batch__micro=10, train__log_every_steps=1),
+                     "--ranks", "2", "--engine", "mpi"]
+        process = self.start_training("--out", "cut", *arguments)
+        self.read_until_step(process, 1)
+        began = time.monotonic()
+        steps, _ = self.expect_interrupted(process, "cut", *arguments)
+        self.assertEqual(steps, 2)
+        self.assertGreater(time.monotonic() - began, 2, "the step is too short to show anything")
+
     def test_only_rank_0_writes(self):
         result = self.run_paceline("train", "tiny.toml", *TWO, "--trace", "trace.json", *settings(train__max_steps=45))
         self.assertEqual(result.returncode, 0, result.stderr)
@@ -253,7 +264,7 @@ class DataParallelTest(ProcessTest):
         self.assertEqual([path.name for path in (self.folder / "runs").iterdir()], ["tiny"])
         run = self.folder / "runs/tiny"
         left = {path.name for path in run.iterdir() if not path.name.startswith(("events.out.tfevents", "."))}
-        self.assertEqual(left, {"recipe.toml", "metrics.jsonl", "summary.json", "checkpoints", "log.txt", "curves.svg"})
+        self.assertEqual(left, {"recipe.toml", "metrics.jsonl", "summary.json", "checkpoints", "log.txt", "curves.svg", "plan.json"})
         self.assertEqual(len(list(run.glob("events.out.tfevents*"))), 1)
         self.assertEqual([int(step) for step in re.findall(r"step +(\d+)/45 ", result.stderr)], [10, 20, 30, 40, 45])
         self.assertEqual([line["step"] for line in self.metrics("runs/tiny") if line["kind"] == "train"], [10, 20, 30, 40, 45])
@@ -296,6 +307,7 @@ class DataParallelTest(ProcessTest):
                 self.assertEqual(result.returncode, 3, result.stderr)
                 self.assertEqual(result.stderr.count(text), 1, result.stderr)
                 self.assertEqual(result.stdout, "")
+                self.assertFalse((self.folder / "runs/tiny").exists(), "a folder of a run that never began")
 
 
 if __name__ == "__main__":

@@ -5,8 +5,8 @@
 
 #include <memory>
 
-#include "paceline/codecs/codec_cost.h"
 #include "paceline/collectives/all_reduce.h"
+#include "paceline/collectives/codec_on_cluster.h"
 #include "paceline/collectives/compressed.h"
 #include "paceline/collectives/explain_step.h"
 #include "paceline/collectives/plan.h"
@@ -123,21 +123,17 @@ void explain_step_of(const StepArguments& arguments) {
                                           ? assumed_ready_s(outline.counts, outline.backward_s)
                                           : std::vector<double>(outline.counts.size(), outline.backward_s);
   outline.ready_s = ready_s;
-  outline.plan = plan_buckets(outline.counts, recipe.comm.bucket_bytes > 0
-                                                  ? recipe.comm.bucket_bytes
-                                                  : choose_bucket_bytes(outline.counts, ready_s, seconds));
+  const bool chosen = recipe.comm.bucket_bytes == 0;
+  const uint64_t bucket_bytes =
+      chosen ? choose_bucket_bytes(outline.counts, ready_s, seconds) : recipe.comm.bucket_bytes;
+  const bool shared = chosen && all_reduce_algorithm("direct").applies(cluster);
+  outline.plan = plan_buckets(outline.counts, bucket_bytes, chosen_lone_bytes(bucket_bytes, shared));
   for (const Bucket& bucket : outline.plan.buckets) outline.buckets.push_back(costs.of(bucket.bytes()));
   fmt::print("{}", explain_step(outline));
   if (!costs.packs()) return;
   size_t total = 0;
   for (const size_t count : outline.counts) total += count;
-  const Link& link = cluster.hosts > 1 ? cluster.network : cluster.node;
-  const double sharing = cluster.hosts > 1 ? cluster.ranks_per_host : 1;
-  fmt::print("{}\n", judge_codec(*codec, {.codec_s_per_byte = costs.codec_s_per_byte(),
-                                          .link_bytes_per_s = 1 / (link.beta_s_per_byte * sharing),
-                                          .ranks = arguments.ranks,
-                                          .bytes = 4.0 * static_cast<double>(total)})
-                         .text);
+  fmt::print("{}\n", judge_codec_on(cluster, *codec, costs.codec_s_per_byte(), 4.0 * static_cast<double>(total)).text);
 }
 
 }  // namespace

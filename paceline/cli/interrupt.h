@@ -7,7 +7,7 @@
 
 namespace paceline {
 
-// Takes SIGINT, SIGTERM and SIGHUP while it lives. Make it before any other thread: they inherit that the signals are
+// Takes SIGINT, SIGTERM, SIGHUP and SIGUSR1 (what mpirun passes on) while it lives. Make it before any other thread: they inherit that the signals are
 // blocked and wait here, on a thread of its own, where anything may be called.
 class Interrupt {
  public:

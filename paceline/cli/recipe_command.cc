@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "paceline/cli/recipe_plot_command.h"
 #include "paceline/core/recipe_keys.h"
 
 namespace paceline {
@@ -128,10 +129,11 @@ void add_show_command(CLI::App& recipe) {
 }  // namespace
 
 void add_recipe_command(CLI::App& app) {
-  CLI::App* recipe = app.add_subcommand("recipe", "Show what recipes may hold, and what one holds");
+  CLI::App* recipe = app.add_subcommand("recipe", "Show what recipes may hold, what one holds, and what it plans");
   recipe->require_subcommand(1);
   add_keys_command(*recipe);
   add_show_command(*recipe);
+  add_recipe_plot_command(*recipe);
 }
 
 }  // namespace paceline

@@ -1,4 +1,5 @@
-// paceline recipe keys | show: what recipes may hold, and what one holds with every default and --set in place.
+// paceline recipe keys | show | plot: what recipes may hold, what one holds with every default and --set in place, and
+// what it plans over its epochs (recipe_plot_command.h).
 #pragma once
 
 #include <CLI/CLI.hpp>

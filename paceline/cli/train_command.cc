@@ -60,7 +60,8 @@ class Desk {
       : folder_(choose_run_folder(recipe.title, arguments.out, arguments.resume)),
         progress_(stderr, !arguments.quiet && isatty(STDERR_FILENO) != 0,
                   arguments.quiet ? 0 : recipe.train.log_every_steps),
-        log_([this](std::string_view line) { progress_.line(line); }) {
+        log_([this](std::string_view line) { progress_.line(line); }),
+        new_(!std::filesystem::exists(folder_.root)) {
     make_directories(folder_.root);
     lock_.emplace(folder_);
     if (arguments.quiet) log_.set_level(Log::Level::warning);
@@ -70,11 +71,18 @@ class Desk {
   Progress& progress() { return progress_; }
   Log& log() { return log_; }
 
+  // A run that failed before it began, for a mistake in its recipe, leaves no folder: the next has the same name.
+  void clear_if_nothing_began() {
+    std::error_code ignored;
+    if (new_ && !folder_.holds_a_run()) std::filesystem::remove_all(folder_.root, ignored);
+  }
+
  private:
   RunFolder folder_;
   std::optional<RunLock> lock_;
   Progress progress_;
   Log log_;
+  const bool new_;  // the folder
 };
 
 ExitCode conclude(const TrainArguments& arguments, const Summary& summary, Desk& desk) {
@@ -113,6 +121,7 @@ ExitCode train(const TrainArguments& arguments, const Recipe& recipe) {
     if (desk) {
       desk->progress().finish();
       desk->log().debug("failed: {}", error.what());  // for log.txt; main tells the terminal
+      desk->clear_if_nothing_began();
     } else if (error.exit_code() == ExitCode::recipe) {
       error.set_told();  // all ranks read the same recipe: one tells
     }
@@ -126,6 +135,7 @@ int start_ranks(const TrainArguments& arguments, const Recipe& recipe) {
   return launch_own_ranks({.ranks = arguments.ranks,
                            .engine = engine == "auto" ? "" : engine,
                            .first_rank_has_the_terminal = true,
+                           .ranks_stop_on_usr1 = true,
                            .stop_ms = 600'000},  // a step may take long, and a checkpoint is written then
                           {});
 }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <set>
+#include <utility>
 
 #include "paceline/core/check.h"
 
@@ -32,6 +34,7 @@ bool complete(const Bucket& bucket, uint64_t target_bytes, uint64_t next_bytes) 
 void place_one_after_the_other(std::vector<Bucket>& buckets) {
   size_t begin = 0;
   for (Bucket& bucket : buckets) {
+    if (bucket.lone) continue;
     bucket.begin = begin;
     begin += (bucket.count + kAlignment - 1) / kAlignment * kAlignment;
   }
@@ -53,32 +56,59 @@ std::vector<double> seconds_of(const BucketPlan& plan, const AllReduceSeconds& a
 
 }  // namespace
 
-size_t BucketPlan::memory_count() const { return buckets.empty() ? 0 : buckets.back().begin + buckets.back().count; }
-
-bool BucketPlan::fits(std::span<const size_t> counts) const {
-  std::vector<size_t> planned;
-  for (const Bucket& bucket : buckets) std::ranges::copy(counts_of(bucket), std::back_inserter(planned));
-  return std::ranges::equal(planned, counts);
+size_t BucketPlan::memory_count() const {
+  size_t end = 0;
+  for (const Bucket& bucket : buckets)
+    if (!bucket.lone) end = bucket.begin + bucket.count;
+  return end;
 }
 
-BucketPlan plan_buckets(std::span<const size_t> counts, uint64_t bucket_bytes) {
+bool BucketPlan::fits(std::span<const size_t> counts) const {
+  std::vector<size_t> planned(counts.size());
+  size_t parameters = 0;
+  for (const Bucket& bucket : buckets) {
+    const std::vector<size_t> of_bucket = counts_of(bucket);
+    for (size_t i = 0; i < of_bucket.size(); ++i) {
+      if (bucket.parameters[i] >= counts.size()) return false;
+      planned[bucket.parameters[i]] = of_bucket[i];
+      ++parameters;
+    }
+  }
+  return parameters == counts.size() && std::ranges::equal(planned, counts);
+}
+
+BucketPlan plan_buckets(std::span<const size_t> counts, uint64_t bucket_bytes, uint64_t lone_bytes) {
   CHECK_GT(bucket_bytes, 0u);
   BucketPlan plan = {.bucket_bytes = bucket_bytes, .buckets = {}};
-  for (size_t parameter = 0; parameter < counts.size(); ++parameter) {
-    const bool first = plan.buckets.size() == 1 && bucket_bytes != kOneBucket;
+  Bucket gathering;
+  const auto leave_if_complete = [&](uint64_t next_bytes) {
+    const bool first = plan.buckets.empty() && bucket_bytes != kOneBucket;
     const uint64_t target = first ? std::min(bucket_bytes, kFirstBucketBytes) : bucket_bytes;
-    if (plan.buckets.empty() || complete(plan.buckets.back(), target, counts[parameter] * sizeof(float)))
-      plan.buckets.emplace_back();
-    append(plan.buckets.back(), parameter, counts[parameter]);
+    if (!gathering.parameters.empty() && complete(gathering, target, next_bytes))
+      plan.buckets.push_back(std::exchange(gathering, {}));
+  };
+  for (size_t parameter = 0; parameter < counts.size(); ++parameter) {
+    const uint64_t bytes = counts[parameter] * sizeof(float);
+    const bool lone = bytes >= lone_bytes;
+    leave_if_complete(lone ? 0 : bytes);
+    if (lone) plan.buckets.emplace_back().lone = true;
+    append(lone ? plan.buckets.back() : gathering, parameter, counts[parameter]);
   }
+  if (!gathering.parameters.empty()) plan.buckets.push_back(std::move(gathering));
   place_one_after_the_other(plan.buckets);
   return plan;
 }
 
-// The counts say it all: parameters are consecutive and offsets have no gaps.
+uint64_t chosen_lone_bytes(uint64_t bucket_bytes, bool ranks_share_memory) {
+  constexpr uint64_t kWorthAMeeting = 256 << 10;
+  return ranks_share_memory ? std::min(bucket_bytes, kWorthAMeeting) : bucket_bytes;
+}
+
 std::string print_bucket_plan(const BucketPlan& plan) {
-  nlohmann::ordered_json json = {{"bucket_bytes", plan.bucket_bytes}, {"counts", nlohmann::ordered_json::array()}};
-  for (const Bucket& bucket : plan.buckets) json["counts"].push_back(counts_of(bucket));
+  nlohmann::ordered_json json = {{"bucket_bytes", plan.bucket_bytes}, {"buckets", nlohmann::ordered_json::array()}};
+  for (const Bucket& bucket : plan.buckets)
+    json["buckets"].push_back(
+        {{"parameters", bucket.parameters}, {"counts", counts_of(bucket)}, {"lone", bucket.lone}});
   return json.dump();
 }
 
@@ -86,12 +116,23 @@ BucketPlan parse_bucket_plan(const std::string& text) {
   try {
     const nlohmann::json json = nlohmann::json::parse(text);
     BucketPlan plan = {.bucket_bytes = json.at("bucket_bytes"), .buckets = {}};
-    size_t parameter = 0;
-    for (const std::vector<size_t>& counts : json.at("counts").get<std::vector<std::vector<size_t>>>()) {
-      if (counts.empty()) throw DataError("a bucket plan with an empty bucket");
+    std::set<size_t> seen;
+    for (const nlohmann::json& planned : json.at("buckets")) {
+      const auto parameters = planned.at("parameters").get<std::vector<size_t>>();
+      const auto counts = planned.at("counts").get<std::vector<size_t>>();
+      if (parameters.empty() || parameters.size() != counts.size())
+        throw DataError("a bucket plan with an empty bucket, or one without all counts");
       Bucket& bucket = plan.buckets.emplace_back();
-      for (const size_t count : counts) append(bucket, parameter++, count);
+      bucket.lone = planned.at("lone");
+      for (size_t i = 0; i < counts.size(); ++i) {
+        append(bucket, parameters[i], counts[i]);
+        seen.insert(parameters[i]);
+      }
     }
+    size_t parameters = 0;
+    for (const Bucket& bucket : plan.buckets) parameters += bucket.parameters.size();
+    if (seen.size() != parameters || (parameters > 0 && *seen.rbegin() != parameters - 1))
+      throw DataError("a bucket plan that does not name every parameter once");
     place_one_after_the_other(plan.buckets);
     return plan;
   } catch (const nlohmann::json::exception& error) {

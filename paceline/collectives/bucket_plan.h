@@ -3,7 +3,8 @@
 // Gradients are packed in backward order into buckets of about a given size; a bucket leaves when its last gradient is
 // ready and the bucket before it is through. Small buckets leave early but each costs its latency; large ones use the
 // links better but the last one, which leaves when backward is over, is waited for. choose_bucket_bytes() plays it
-// through.
+// through. Where even a copy counts (ranks that share memory), large gradients travel alone: they need not be moved
+// next to others.
 //
 // The plan is fixed at the start and the same on every rank: sums in other buckets would have other bits.
 #pragma once
@@ -21,11 +22,12 @@ namespace paceline {
 inline constexpr uint64_t kOneBucket = std::numeric_limits<uint64_t>::max();  // as bucket_bytes: everything in one
 
 struct Bucket {
-  std::vector<size_t> parameters;  // indices in backward order, consecutive; never empty
+  std::vector<size_t> parameters;  // indices in backward order, rising; never empty
   std::vector<size_t> offsets;     // where each begins, in elements of this bucket; without gaps
   size_t count = 0;                // elements
-  // Where the bucket begins when all lie one after the other, in elements: a multiple of 64, so that it is aligned to
-  // 64 bytes whatever the type of the elements, if their memory is.
+  bool lone = false;               // one large parameter, which stays where it is
+  // Where the bucket begins when all but lone ones lie one after the other, in elements: a multiple of 64, so that it
+  // is aligned to 64 bytes whatever the type of the elements, if their memory is.
   size_t begin = 0;
 
   uint64_t bytes() const { return count * sizeof(float); }
@@ -36,7 +38,7 @@ struct BucketPlan {
   uint64_t bucket_bytes = 0;    // what was asked for
   std::vector<Bucket> buckets;  // in the order in which they leave
 
-  size_t memory_count() const;                      // elements that all take together, one after the other
+  size_t memory_count() const;                      // elements that all but lone ones take together
   bool fits(std::span<const size_t> counts) const;  // whether it was made for parameters of these counts
   bool operator==(const BucketPlan&) const = default;
 };
@@ -44,8 +46,13 @@ struct BucketPlan {
 // `counts`: elements (f32) of each parameter, in backward order. A bucket is complete when it has reached
 // `bucket_bytes`, or when it is at least half full and the next parameter would take it beyond one and a half times
 // that. A parameter is never split, so a larger one makes a larger bucket. The first bucket is complete with 1 MiB
-// already, so that communication starts early. REQUIRES: bucket_bytes > 0
-BucketPlan plan_buckets(std::span<const size_t> counts, uint64_t bucket_bytes);
+// already, so that communication starts early. A parameter of `lone_bytes` or more is a bucket of its own, and those
+// around it go on gathering. REQUIRES: bucket_bytes > 0
+BucketPlan plan_buckets(std::span<const size_t> counts, uint64_t bucket_bytes, uint64_t lone_bytes = kOneBucket);
+
+// For buckets of a chosen size: where ranks share memory, below 256 KiB a copy costs less than a meeting; elsewhere
+// only what fills a bucket travels alone.
+uint64_t chosen_lone_bytes(uint64_t bucket_bytes, bool ranks_share_memory);
 
 std::string print_bucket_plan(const BucketPlan& plan);  // JSON
 BucketPlan parse_bucket_plan(const std::string& text);  // throws DataError

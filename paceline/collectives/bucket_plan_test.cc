@@ -141,14 +141,40 @@ TEST(BucketPlan, ComesBackFromItsTextAsItWas) {
       EXPECT_EQ(parse_bucket_plan(print_bucket_plan(plan)), plan);
     }
   }
-  EXPECT_EQ(print_bucket_plan(plan_buckets(Counts{5, 6, 7}, 40)), R"({"bucket_bytes":40,"counts":[[5,6],[7]]})");
+  EXPECT_EQ(print_bucket_plan(plan_buckets(Counts{5, 6, 7}, 40)),
+            R"({"bucket_bytes":40,"buckets":[{"parameters":[0,1],"counts":[5,6],"lone":false},)"
+            R"({"parameters":[2],"counts":[7],"lone":false}]})");
 }
 
 TEST(BucketPlan, RefusesATextThatIsNone) {
-  for (const char* text : {"", "{", "[]", "{}", R"({"bucket_bytes":40})", R"({"bucket_bytes":40,"counts":[["a"]]})",
-                           R"({"bucket_bytes":40,"counts":[[1],[]]})"}) {
+  const auto with_buckets = [](const std::string& buckets) {
+    return R"({"bucket_bytes":40,"buckets":[)" + buckets + "]}";
+  };
+  EXPECT_EQ(parse_bucket_plan(with_buckets(R"({"parameters":[0],"counts":[1],"lone":false})")).buckets.size(), 1u);
+  for (const std::string& text :
+       {std::string(), std::string("{"), std::string("[]"), std::string("{}"), std::string(R"({"bucket_bytes":40})"),
+        with_buckets(R"({"parameters":[0],"counts":["a"],"lone":false})"),
+        with_buckets(R"({"parameters":[],"counts":[],"lone":false})"),
+        with_buckets(R"({"parameters":[0,1],"counts":[1],"lone":false})"),
+        with_buckets(R"({"parameters":[1],"counts":[1],"lone":false})"),
+        with_buckets(R"({"parameters":[0,0],"counts":[1,1],"lone":false})")}) {
     EXPECT_THROW(parse_bucket_plan(text), DataError) << text;
   }
+}
+
+TEST(BucketPlan, LargeParametersTravelAlone) {
+  constexpr size_t kOne = kElementsPerMiB, kSmall = kElementsPerMiB / 16;
+  const Counts counts = {kSmall, kOne, kSmall, 8 * kOne, kSmall};
+  const BucketPlan plan = plan_buckets(counts, 4 * kMiB, kMiB);
+  EXPECT_THAT(parameters_of(plan), ElementsAre(ElementsAre(1), ElementsAre(3), ElementsAre(0, 2, 4)));
+  EXPECT_THAT(plan.buckets[2].offsets, ElementsAre(0, kSmall, 2 * kSmall));
+  EXPECT_EQ(plan.memory_count(), 3 * kSmall);
+  EXPECT_TRUE(plan.fits(counts));
+  EXPECT_FALSE(plan.fits(Counts{kOne, kSmall, kSmall, 8 * kOne, kSmall}));
+  EXPECT_EQ(parse_bucket_plan(print_bucket_plan(plan)), plan);
+  // What is complete leaves before a large one that comes after it.
+  EXPECT_THAT(parameters_of(plan_buckets(Counts{kOne / 2, kOne / 2, kOne, kSmall}, kMiB, kMiB)),
+              ElementsAre(ElementsAre(0, 1), ElementsAre(2), ElementsAre(3)));
 }
 
 // ---- overlap ------------------------------------------------------------------------------------------------------

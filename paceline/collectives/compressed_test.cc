@@ -195,6 +195,29 @@ INSTANTIATE_TEST_SUITE_P(EveryCodec, CompressedTest, Combine(ValuesIn(builtin_co
                            return fmt::format("{}_{}", std::get<0>(test.param), std::get<1>(test.param));
                          });
 
+// A long buffer goes in segments, each as if it were a buffer of its own.
+TEST_P(CompressedTest, SegmentsAreSummedAsBuffersOfTheirOwn) {
+  constexpr size_t kSegment = 100, kSegments = 7, kCount = kSegment * kSegments + 20;
+  const auto probe = make(codec());
+  const bool fixed = probe->fixed_length() && probe->fixed_sum_length();
+  run_ranks(ranks(), [&](Group& group) {
+    const auto codec_here = make(codec());
+    CompressedAllReduce in_segments(group, *codec_here, kSegment), whole(group, *codec_here);
+    std::vector<float> residual(kCount), residual_apart(kCount);
+    for (int step = 0; step < 2; ++step) {
+      std::vector<float> data = gradients(kCount, group.rank(), step), apart = data;
+      in_segments.run(view(data), residual);
+      for (size_t i = 0; i < (fixed ? kSegments : 1); ++i) {
+        const TensorView part = fixed ? chunk(view(apart), i, kSegments) : view(apart);
+        const TensorView kept = fixed ? chunk(view(residual_apart), i, kSegments) : view(residual_apart);
+        whole.run(part, kept.as<float>());
+      }
+      EXPECT_TRUE(bits_of(data) == bits_of(apart));
+      EXPECT_TRUE(bits_of(residual) == bits_of(residual_apart));
+    }
+  });
+}
+
 TEST(Compressed, IsOneOperation) {
   run_ranks(2, [](Group& group) {
     const auto codec = make("threshold");
@@ -228,11 +251,14 @@ TEST(CompressedCost, IsThatOfARingForOneRankPerHostAndNoCompression) {
   EXPECT_NEAR(packed.seconds, ring.seconds - ring.bytes_per_rank / 2 * cluster.gamma_s_per_byte, 1e-12);
 }
 
-TEST(CompressedCost, BytesFallWithTheRatioAndPackingIsAdded) {
+TEST(CompressedCost, BytesFallWithTheRatioAndPackingIsHiddenInLongBuffers) {
   const Cluster cluster = platform("gloo", 4, 1);
   const Cost plain = compressed_cost(cluster, 64e6, 1, 0), packed = compressed_cost(cluster, 64e6, 4, 0);
   EXPECT_DOUBLE_EQ(packed.bytes_per_rank, plain.bytes_per_rank / 4);
-  EXPECT_DOUBLE_EQ(compressed_cost(cluster, 64e6, 4, 1e-9).seconds, packed.seconds + 64e-3 * 13 / 8);
+  const double one = compressed_cost(cluster, 4e6, 4, 0).seconds;
+  EXPECT_DOUBLE_EQ(compressed_cost(cluster, 4e6, 4, 1e-10).seconds, one + 4e-4 * 13 / 8);  // one segment: added
+  EXPECT_DOUBLE_EQ(compressed_cost(cluster, 64e6, 4, 1e-10).seconds, packed.seconds + 64e-4 * 13 / 8 / 15);
+  EXPECT_DOUBLE_EQ(compressed_cost(cluster, 64e6, 4, 1e-6).seconds, 64 * 13 / 8 + packed.seconds / 15);
   // Sparse: the chunks a hundredth of the bytes, the sums a twenty-fifth.
   EXPECT_DOUBLE_EQ(compressed_cost(cluster, 64e6, 100, 0, 25).bytes_per_rank, 0.75 * (64e6 / 100 + 64e6 / 25));
 }

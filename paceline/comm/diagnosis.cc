@@ -107,7 +107,9 @@ class Findings {
       const Role role = role_of(mine.operation, other);
       if (other.rank == mine.rank || role == Role::fine) continue;
       const OperationWords words = to_words(other.operation);
-      behaviours_[{role, words.sequence, words.what, words.count, other.state, other.detail}].add(other);
+      // Of ranks that differ it does not matter whether they are still in it or have given up.
+      const RankStatus::State state = role == Role::late ? other.state : RankStatus::State::unknown;
+      behaviours_[{role, words.sequence, words.what, words.count, state, other.detail}].add(other);
     }
   }
 

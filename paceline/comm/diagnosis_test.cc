@@ -68,6 +68,13 @@ TEST(Diagnosis, TellsAnotherCountAtOnce) {
   EXPECT_EQ(judge({{2, State::ended, sum_of(999, 12), 0, ""}}), text);
 }
 
+TEST(Diagnosis, TellsRanksThatDifferAlikeTogetherWhateverBecameOfThem) {
+  EXPECT_EQ(judge({{1, State::idle, sum_of(999, 12), 0, ""},
+                   {2, State::busy, sum_of(999, 12), 7, ""},
+                   {3, State::ended, sum_of(999, 12), 0, ""}}),
+            kCannot + "ranks 1-3 called all_reduce #12 (sum of 999 f32, 3996 bytes)" + kSame);
+}
+
 TEST(Diagnosis, TellsAnotherTypeReductionRootOrVerb) {
   Operation other = sum_of(1000, 12);
   other.dtype = DType::i32;

@@ -46,6 +46,7 @@ struct Recipe {
     std::vector<double> sizes;
     int64_t micro = 0;
     int64_t fill = 0;
+    std::vector<double> fills;  // what `fill` becomes at each milestone
   } batch;
 
   struct Train {
@@ -72,6 +73,17 @@ struct Recipe {
     bool nesterov = false;
     double weight_decay = 0;
     double clip_norm = 0;
+    double eta = 0.001;
+    double epsilon = 1e-8;
+    double beta1 = 0.9;
+    double beta2 = 0.999;
+    double alpha = 0.99;
+    double final_rate = 0.1;
+    double gamma = 1e-3;
+    double hybrid_epochs = 10;
+    double adaptive_rate = 1e-3;
+    bool momentum_correction = false;
+    double average = 0;
   } optimizer;
 
   struct Schedule {
@@ -79,7 +91,10 @@ struct Recipe {
     int64_t reference_batch = 0;    // linear scaling: the rate is multiplied by (global batch / this)
     double warmup_epochs = 0;
     double warmup_from = 0;
+    double warmup_to = 0;
+    std::string decay_from = "start";  // start | warmup_end
     std::vector<double> milestones;
+    std::vector<double> rates;  // polynomial: what the rate that it falls from becomes at each milestone
     double factor = 0.1;
     double power = 2;
     double end_rate = 0;

@@ -26,6 +26,7 @@ class Contradictions {
     check_batch();
     check_batch_phases();
     check_codec();
+    check_optimizer();
     check_every_key_applies();
     check_length();
     check_milestones();
@@ -59,17 +60,27 @@ class Contradictions {
              print_number(batch.milestones[i]), print_number(batch.milestones[i - 1]));
       return;
     }
-    for (const double size : batch.sizes) {
-      if (size == std::floor(size)) continue;
-      refuse("batch.sizes", "{} is no whole number of samples", print_number(size));
+    if (!batch.fills.empty() && batch.fills.size() != batch.milestones.size()) {
+      refuse("batch.fills", "{} in batch.milestones, {} in batch.fills: give one for each milestone, or none",
+             batch.milestones.size(), batch.fills.size());
       return;
     }
+    if (!are_whole("batch.sizes", batch.sizes) || !are_whole("batch.fills", batch.fills)) return;
     if (batch.fill > 0 && batch.local > 0)
       refuse("batch.fill", "applies only with batch.global: with batch.local every rank has its share ({})",
              it_is(recipe_, "batch.local"));
     if (!batch.milestones.empty() && recipe_.train.epochs > 0 && batch.milestones.back() >= recipe_.train.epochs)
       refuse("batch.milestones", "{} is not below train.epochs ({}); for a shorter run set train.max_steps",
              print_number(batch.milestones.back()), it_is(recipe_, "train.epochs"));
+  }
+
+  bool are_whole(std::string_view key, const std::vector<double>& samples) {
+    for (const double count : samples) {
+      if (count == std::floor(count)) continue;
+      refuse(key, "{} is no whole number of samples", print_number(count));
+      return false;
+    }
+    return true;
   }
 
   void check_codec() {
@@ -82,6 +93,30 @@ class Contradictions {
              comm.codec);
     if (sparse && comm.momentum_correction && !comm.error_feedback)
       refuse("comm.momentum_correction", "needs comm.error_feedback ({})", it_is(recipe_, "comm.error_feedback"));
+  }
+
+  // A program may add optimizers of its own, of which nothing is known here.
+  void check_optimizer() {
+    const Recipe::Optimizer& optimizer = recipe_.optimizer;
+    const std::vector<std::string> not_sgd = {"lars", "adam", "adamw", "rmsprop", "adabound", "hybrid"};
+    const bool hybrid = optimizer.name == "hybrid";
+    if (std::ranges::count(not_sgd, optimizer.name) == 0) return;
+    if (optimizer.nesterov && given("optimizer.nesterov"))
+      refuse("optimizer.nesterov", "applies only with optimizer.name = \"sgd\" ({})", it_is(recipe_, "optimizer.name"));
+    if (optimizer.epsilon == 0 && optimizer.name != "lars")
+      refuse("optimizer.epsilon", "0 is allowed only with \"lars\"; {} would divide by 0 where all gradients are 0",
+             print_text(optimizer.name));
+    const bool sparse = recipe_.comm.codec == "topk" || recipe_.comm.codec == "threshold";
+    if (sparse && recipe_.comm.momentum_correction)
+      refuse("optimizer.name",
+             "{} does not go with comm.codec = \"{}\", which gathers the momentum of \"sgd\"; set "
+             "comm.momentum_correction = false",
+             print_text(optimizer.name), recipe_.comm.codec);
+    if (hybrid && recipe_.schedule.warmup_epochs > 0)
+      refuse("schedule.warmup_epochs", "does not go with optimizer.name = \"hybrid\", which warms up by itself");
+    if (hybrid && recipe_.train.epochs > 0 && optimizer.hybrid_epochs >= recipe_.train.epochs)
+      refuse("optimizer.hybrid_epochs", "{} is not below train.epochs ({}); for a shorter run set train.max_steps",
+             print_number(optimizer.hybrid_epochs), it_is(recipe_, "train.epochs"));
   }
 
   void check_every_key_applies() {
@@ -108,12 +143,24 @@ class Contradictions {
       refuse("schedule.warmup_epochs", "{} is not below train.epochs ({}); for a shorter run set train.max_steps",
              print_number(recipe_.schedule.warmup_epochs), it_is(recipe_, "train.epochs"));
     }
+    if (recipe_.schedule.decay_from == "warmup_end" && recipe_.schedule.warmup_epochs == 0) {
+      refuse("schedule.decay_from", "\"warmup_end\" applies only with schedule.warmup_epochs > 0 ({})",
+             it_is(recipe_, "schedule.warmup_epochs"));
+    }
   }
 
   void check_milestones() {
-    if (recipe_.schedule.name != "step") return;
+    if (recipe_.schedule.name != "step" && recipe_.schedule.name != "polynomial") return;
     const std::vector<double>& milestones = recipe_.schedule.milestones;
+    const std::vector<double>& rates = recipe_.schedule.rates;
     const double epochs = recipe_.train.epochs;
+    if (recipe_.schedule.name == "polynomial" && milestones.size() != rates.size()) {
+      refuse(given("schedule.rates") ? "schedule.rates" : "schedule.milestones",
+             "{} in schedule.milestones, {} in schedule.rates: give one rate for each milestone", milestones.size(),
+             rates.size());
+      return;
+    }
+    if (recipe_.schedule.name == "polynomial" && milestones.empty()) return;
     if (milestones.empty()) {
       const std::string key = given("schedule.milestones") ? "schedule.milestones" : "schedule.name";
       refuse(key, "\"step\" needs at least one epoch in schedule.milestones");

@@ -152,7 +152,20 @@ TEST(RecipeErrors, WordsThatAreNotInTheList) {
 TEST(RecipeErrors, KeysWithoutEffect) {
   expect_messages({
       {"[schedule]\nmilestones = [1, 2]\n",
-       "r.toml:2:1: schedule.milestones: applies only with schedule.name = \"step\" (it is \"constant\" by default)"},
+       "r.toml:2:1: schedule.milestones: applies only with schedule.name = \"step\" or \"polynomial\" (it is "
+       "\"constant\" by "
+       "default)"},
+      {"[schedule]\nrates = [1]\n",
+       "r.toml:2:1: schedule.rates: applies only with schedule.name = \"polynomial\" (it is \"constant\" by default)"},
+      {"[schedule]\nwarmup_to = 1\n",
+       "r.toml:2:1: schedule.warmup_to: applies only with schedule.warmup_epochs > 0 (it is 0 by default)"},
+      {"[schedule]\ndecay_from = \"start\"\n",
+       "r.toml:2:1: schedule.decay_from: applies only with schedule.name = \"exponential\" or \"polynomial\" or "
+       "\"cosine\" "
+       "(it is \"constant\" by default)"},
+      {"[batch]\nfills = [8]\n",
+       "r.toml:2:1: batch.fills: 0 in batch.milestones, 1 in batch.fills: give one for each "
+       "milestone, or none\nr.toml:2:1: batch.fills: applies only with batch.fill > 0 (it is 0 by default)"},
       {"[schedule]\nname = \"cosine\"\nfactor = 0.5\n",
        "r.toml:3:1: schedule.factor: applies only with schedule.name = \"step\" or \"exponential\" (it is \"cosine\" "
        "at "
@@ -175,6 +188,42 @@ TEST(RecipeErrors, KeysWithoutEffect) {
        "r.toml:2:1)"},
       {"[optimizer]\nmomentum = 0\nnesterov = true\n",
        "r.toml:3:1: optimizer.nesterov: applies only with optimizer.momentum > 0 (it is 0 at r.toml:2:1)"},
+  });
+}
+
+TEST(RecipeErrors, Optimizers) {
+  expect_messages({
+      {"[optimizer]\neta = 0.01\n",
+       "r.toml:2:1: optimizer.eta: applies only with optimizer.name = \"lars\" or \"hybrid\" (it is \"sgd\" by "
+       "default)"},
+      {"[optimizer]\nname = \"lars\"\nbeta1 = 0.8\n",
+       "r.toml:3:1: optimizer.beta1: applies only with optimizer.name = \"adam\" or \"adamw\" or \"adabound\" or "
+       "\"hybrid\" (it is \"lars\" at r.toml:2:1)"},
+      {"[optimizer]\nname = \"adam\"\nalpha = 0.8\n",
+       "r.toml:3:1: optimizer.alpha: applies only with optimizer.name = \"rmsprop\" (it is \"adam\" at r.toml:2:1)"},
+      {"[optimizer]\nname = \"adam\"\nmomentum = 0.8\n",
+       "r.toml:3:1: optimizer.momentum: applies only with optimizer.name other than \"adam\" or \"adamw\" or "
+       "\"adabound\" (it is \"adam\" at r.toml:2:1)"},
+      {"[optimizer]\nname = \"lars\"\nnesterov = true\n",
+       "r.toml:3:1: optimizer.nesterov: applies only with optimizer.name = \"sgd\" (it is \"lars\" at r.toml:2:1)"},
+      {"[optimizer]\nmomentum_correction = true\n",
+       "r.toml:2:1: optimizer.momentum_correction: applies only with optimizer.name = \"lars\" or \"hybrid\" (it is "
+       "\"sgd\" by default)"},
+      {"[optimizer]\nname = \"lars\"\neta = 0\n", "r.toml:3:7: optimizer.eta: 0 is out of range (allowed: > 0)"},
+      {"[optimizer]\nname = \"adam\"\nbeta2 = 1\n",
+       "r.toml:3:9: optimizer.beta2: 1 is out of range (allowed: >= 0 and < 1)"},
+      {"[optimizer]\nname = \"adam\"\nepsilon = 0\n",
+       "r.toml:3:1: optimizer.epsilon: 0 is allowed only with \"lars\"; \"adam\" would divide by 0 where all gradients "
+       "are 0"},
+      {"[optimizer]\naverage = 1\n", "r.toml:2:11: optimizer.average: 1 is out of range (allowed: >= 0 and < 1)"},
+      {"train.epochs = 8\noptimizer.name = \"hybrid\"\n",
+       "optimizer.hybrid_epochs: 10 is not below train.epochs (it is 8 at r.toml:1:7); for a shorter run set "
+       "train.max_steps"},
+      {"train.epochs = 90\noptimizer.name = \"hybrid\"\nschedule.warmup_epochs = 5\n",
+       "r.toml:3:10: schedule.warmup_epochs: does not go with optimizer.name = \"hybrid\", which warms up by itself"},
+      {"comm.codec = \"topk\"\noptimizer.name = \"lars\"\n",
+       "r.toml:2:11: optimizer.name: \"lars\" does not go with comm.codec = \"topk\", which gathers the momentum of "
+       "\"sgd\"; set comm.momentum_correction = false"},
   });
 }
 
@@ -206,6 +255,20 @@ TEST(RecipeErrors, KeysThatContradictEachOther) {
       {"[batch]\nlocal = 8\nfill = 8\n",
        "r.toml:3:1: batch.fill: applies only with batch.global: with batch.local every rank has its share (it is 8 at "
        "r.toml:2:1)"},
+      {"train.epochs = 9\n[batch]\nmilestones = [3]\nsizes = [256]\nfill = 8\nfills = [8, 16]\n",
+       "r.toml:6:1: batch.fills: 1 in batch.milestones, 2 in batch.fills: give one for each milestone, or none"},
+      {"train.epochs = 9\n[batch]\nmilestones = [3]\nsizes = [256]\nfill = 8\nfills = [8.5]\n",
+       "r.toml:6:1: batch.fills: 8.5 is no whole number of samples"},
+      {"train.epochs = 9\n[schedule]\nname = \"polynomial\"\ndecay_from = \"warmup_end\"\n",
+       "r.toml:4:1: schedule.decay_from: \"warmup_end\" applies only with schedule.warmup_epochs > 0 (it is 0 by "
+       "default)"},
+      {"train.epochs = 9\n[schedule]\nname = \"polynomial\"\nmilestones = [3]\n",
+       "r.toml:4:1: schedule.milestones: 1 in schedule.milestones, 0 in schedule.rates: give one rate for each "
+       "milestone"},
+      {"train.epochs = 9\n[schedule]\nname = \"polynomial\"\nmilestones = [3]\nrates = [1, 2]\n",
+       "r.toml:5:1: schedule.rates: 1 in schedule.milestones, 2 in schedule.rates: give one rate for each milestone"},
+      {"train.epochs = 9\n[schedule]\nname = \"polynomial\"\nwarmup_epochs = 4\nmilestones = [3]\nrates = [1]\n",
+       "r.toml:5:1: schedule.milestones: 3 lies inside the warm-up, schedule.warmup_epochs (it is 4 at r.toml:4:1)"},
       {"comm.codec = \"topk\"\noptimizer.nesterov = true\n",
        "r.toml:2:11: optimizer.nesterov: does not go with comm.codec = \"topk\", which gathers the momentum itself; "
        "leave nesterov out or set comm.momentum_correction = false"},

@@ -58,12 +58,13 @@ log_every_steps = 10
 name = "cross_entropy"
 label_smoothing = 0.1
 [optimizer]
-name = "lars"
+name = "somebody_elses"
 rate = 0.30000000000000004
 momentum = 0.5
 nesterov = true
 weight_decay = 5e-324
 clip_norm = 1.7976931348623157e308
+average = 0.75
 [schedule]
 name = "step"
 reference_batch = 256
@@ -138,12 +139,13 @@ TEST(Recipe, EveryKeyReachesItsMember) {
   EXPECT_EQ(r.train.eval_every_epochs, 0.5);
   EXPECT_EQ(r.train.log_every_steps, 10);
   EXPECT_EQ(r.loss.label_smoothing, 0.1);
-  EXPECT_EQ(r.optimizer.name, "lars");
+  EXPECT_EQ(r.optimizer.name, "somebody_elses");
   EXPECT_EQ(r.optimizer.rate, 0.1 + 0.2);
   EXPECT_EQ(r.optimizer.momentum, 0.5);
   EXPECT_TRUE(r.optimizer.nesterov);
   EXPECT_EQ(r.optimizer.weight_decay, std::numeric_limits<double>::denorm_min());
   EXPECT_EQ(r.optimizer.clip_norm, std::numeric_limits<double>::max());
+  EXPECT_EQ(r.optimizer.average, 0.75);
   EXPECT_EQ(r.schedule.name, "step");
   EXPECT_EQ(r.schedule.reference_batch, 256);
   EXPECT_EQ(r.schedule.warmup_epochs, 0.5);
@@ -170,6 +172,27 @@ TEST(Recipe, EveryKeyReachesItsMember) {
   EXPECT_EQ(r.checkpoint.keep, 1);
 }
 
+TEST(Recipe, EveryKeyOfAnOptimizerReachesItsMember) {
+  const auto parse = [](const std::string& keys) {
+    return parse_recipe("train.epochs = 90\n[optimizer]\n" + keys, "r.toml").optimizer;
+  };
+  const Recipe::Optimizer hybrid = parse(
+      "name = \"hybrid\"\neta = 0.01\nepsilon = 1e-6\nbeta1 = 0.8\nbeta2 = 0.99\nhybrid_epochs = 7.5\n"
+      "adaptive_rate = 2e-3\nmomentum_correction = true\n");
+  EXPECT_EQ(hybrid.eta, 0.01);
+  EXPECT_EQ(hybrid.epsilon, 1e-6);
+  EXPECT_EQ(hybrid.beta1, 0.8);
+  EXPECT_EQ(hybrid.beta2, 0.99);
+  EXPECT_EQ(hybrid.hybrid_epochs, 7.5);
+  EXPECT_EQ(hybrid.adaptive_rate, 2e-3);
+  EXPECT_TRUE(hybrid.momentum_correction);
+  const Recipe::Optimizer adabound = parse("name = \"adabound\"\nfinal_rate = 0.2\ngamma = 0.01\n");
+  EXPECT_EQ(adabound.final_rate, 0.2);
+  EXPECT_EQ(adabound.gamma, 0.01);
+  EXPECT_EQ(parse("name = \"rmsprop\"\nalpha = 0.9\n").alpha, 0.9);
+  EXPECT_EQ(parse("name = \"lars\"\nepsilon = 0\n").epsilon, 0);
+}
+
 TEST(Recipe, PrintedItParsesToItself) {
   const std::string rest = "\ntrain.epochs = 8\n";
   for (const std::string& toml : std::vector<std::string>{
@@ -178,7 +201,10 @@ TEST(Recipe, PrintedItParsesToItself) {
            "schedule = {name = \"cosine\", end_rate = 0.05}" + rest,
            "schedule = {name = \"exponential\", factor = 0.97}", "loss.name = \"mse\"", "optimizer.momentum = 0",
            "train = {epochs = 0, max_steps = 1}", "data.root = 'C:\\x \"y\" \t\u00e9'", "comm.bucket_bytes = 1234567",
-           "optimizer.weight_decay = -0.0"}) {
+           "optimizer.weight_decay = -0.0", "optimizer = {name = \"lars\", eta = 0.01, epsilon = 0}",
+           "optimizer = {name = \"adamw\", beta1 = 0.8}", "optimizer = {name = \"rmsprop\", alpha = 0.9}",
+           "optimizer = {name = \"adabound\", final_rate = 1}",
+           "optimizer = {name = \"hybrid\", hybrid_epochs = 3}" + rest}) {
     const Recipe recipe = parse_recipe(toml, "r.toml");
     const std::string printed = print_recipe(recipe);
     const Recipe again = parse_recipe(printed, "r.toml");

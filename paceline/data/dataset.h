@@ -63,7 +63,8 @@ struct DatasetInfo {
   std::string summary;                               // one line, for lists
   std::vector<std::filesystem::path> default_roots;  // none: the data set needs no files
   std::function<DatasetPair(const DatasetOptions&)> open;
-  std::string how_to_get;  // ends the message that the files are not there: "download ... and unpack it into ..."
+  std::string how_to_get;      // ends the message that the files are not there: "download ... and unpack it into ..."
+  uint64_t train_samples = 0;  // of the whole training set, as published; 0: only opening it tells
 };
 
 // fashion_mnist, mnist, cifar10, cifar100, synthetic.

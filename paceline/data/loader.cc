@@ -42,7 +42,7 @@ Loader::Loader(std::shared_ptr<const Dataset> dataset, Normalisation normalisati
       transform_(shape_, normalisation, options_.augmentation),
       cursor_samples_(cursor_samples) {
   const uint64_t largest_batch = std::min<uint64_t>(options_.global_batch.largest(), dataset_->size());
-  capacity_ = largest_share(largest_batch, options_.fill, options_.ranks);
+  capacity_ = largest_share(largest_batch, options_.fill.largest(), options_.ranks);
 
   slots_.resize(static_cast<size_t>(options_.prefetch_batches) + 1);  // and the one that the caller holds
   for (Slot& slot : slots_) {
@@ -109,7 +109,8 @@ void Loader::prepare_batches(std::stop_token stop, std::span<uint8_t> scratch) {
 }
 
 void Loader::fill(Slot& slot, BatchRange global, std::span<uint8_t> scratch) const {
-  const int active = active_ranks(global.size(), options_.fill, options_.ranks);
+  const uint64_t each = options_.fill.at(epoch_of(global, dataset_->size()));
+  const int active = active_ranks(global.size(), each, options_.ranks);
   const BatchRange mine = share(global, options_.rank, options_.ranks, active);
   slot.batch.epoch = global.epoch;
   slot.batch.position = global.begin;

@@ -38,7 +38,7 @@ struct Batch {
 struct LoaderOptions {
   BatchSchedule global_batch = 128;  // a number, or phases
   int rank = 0, ranks = 1;
-  uint64_t fill = 0;  // samples that a rank takes before the next one gets any; 0: all ranks share every batch
+  BatchSchedule fill = 1;  // samples that a rank takes before the next one gets any; 1: all ranks share every batch
   int threads = 1;
   int prefetch_batches = 4;  // prepared batches that wait at the most
   uint64_t seed = 1;

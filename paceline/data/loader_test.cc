@@ -201,6 +201,19 @@ TEST(Loader, ARankTakesItsFillBeforeTheNextGetsAny) {
   }
 }
 
+// Mikami, Exp. 2: the batch stays and half of the ranks take twice as much of it.
+TEST(Loader, TheFillFollowsItsOwnSchedule) {
+  const auto data = std::make_shared<WatchedDataset>(8, [](size_t) {});
+  const BatchSchedule fill = BatchPhases{.first = 2, .milestones = {1.5}, .sizes = {4}};
+  for (int rank = 0; rank < 2; ++rank) {
+    Loader loader(data, kGrey, {.global_batch = 4, .rank = rank, .ranks = 2, .fill = fill});
+    EXPECT_EQ(loader.slot_capacity(), 4u);
+    const std::vector<size_t> counts =
+        rank == 0 ? std::vector<size_t>{2, 2, 2, 4, 4} : std::vector<size_t>{2, 2, 2, 0, 0};
+    for (const size_t count : counts) EXPECT_EQ(loader.next().count, count) << rank;
+  }
+}
+
 // Two ranks, then four from the middle of an epoch: together the samples, and the very pixels, of one rank alone.
 TEST(Loader, RanksThatChangeUnderAScheduleGiveWhatOneRankGives) {
   const auto data = grey_images(23);

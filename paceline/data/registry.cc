@@ -20,26 +20,31 @@ Registry<DatasetInfo> builtin_datasets() {
              return open_mnist_family(options, 10, {.mean = {0.2860f}, .deviation = {0.3530f}});
            },
        .how_to_get = "on Debian and Ubuntu, install the package dataset-fashion-mnist; elsewhere, put its four "
-                     "*-ubyte.gz files into data/fashion-mnist"});
+                     "*-ubyte.gz files into data/fashion-mnist",
+       .train_samples = 60'000});
   datasets.add("mnist", {.summary = "MNIST: 60,000 + 10,000 grey images of digits, 28x28, 10 classes",
                          .default_roots = {"data/mnist"},
                          .open =
                              [](const DatasetOptions& options) {
                                return open_mnist_family(options, 10, {.mean = {0.1307f}, .deviation = {0.3081f}});
                              },
-                         .how_to_get = "put its four *-ubyte.gz files into data/mnist"});
+                         .how_to_get = "put its four *-ubyte.gz files into data/mnist",
+                         .train_samples = 60'000});
   datasets.add("cifar10", {.summary = "CIFAR-10: 50,000 + 10,000 colour images, 32x32, 10 classes",
                            .default_roots = {"data/cifar-10-batches-bin", "data/cifar-10"},
                            .open = open_cifar10,
-                           .how_to_get = "unpack the binary version (cifar-10-binary.tar.gz) into data"});
+                           .how_to_get = "unpack the binary version (cifar-10-binary.tar.gz) into data",
+                           .train_samples = 50'000});
   datasets.add("cifar100", {.summary = "CIFAR-100: 50,000 + 10,000 colour images, 32x32, 100 classes",
                             .default_roots = {"data/cifar-100-binary"},
                             .open = open_cifar100,
-                            .how_to_get = "unpack the binary version (cifar-100-binary.tar.gz) into data"});
+                            .how_to_get = "unpack the binary version (cifar-100-binary.tar.gz) into data",
+                            .train_samples = 50'000});
   datasets.add("synthetic", {.summary = "made-up images of any shape that can be learnt; needs no files",
                              .default_roots = {},
                              .open = open_synthetic,
-                             .how_to_get = ""});
+                             .how_to_get = "",
+                             .train_samples = kSyntheticTrainSamples});
   return datasets;
 }
 

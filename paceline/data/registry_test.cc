@@ -23,6 +23,13 @@ TEST(Datasets, SyntheticNeedsNoFolder) {
   EXPECT_EQ(data.train->size(), 5u);
 }
 
+TEST(Datasets, SayHowManySamplesTheyHaveBeforeTheyAreOpened) {
+  const Registry<DatasetInfo> datasets = builtin_datasets();
+  EXPECT_EQ(datasets.at("synthetic").train_samples, open_dataset(datasets, "synthetic", {}).train->size());
+  for (const char* name : {"fashion_mnist", "mnist"}) EXPECT_EQ(datasets.at(name).train_samples, 60'000u);
+  for (const char* name : {"cifar10", "cifar100"}) EXPECT_EQ(datasets.at(name).train_samples, 50'000u);
+}
+
 // A registry with one data set that says which folder it was opened in.
 Registry<DatasetInfo> own_dataset(std::vector<std::filesystem::path> default_roots, std::filesystem::path& opened) {
   Registry<DatasetInfo> datasets("data set");

@@ -12,15 +12,6 @@ double epoch_at(uint64_t cursor_samples, uint64_t data_size) {
   return static_cast<double>(cursor_samples) / static_cast<double>(data_size);
 }
 
-// The first cursor whose epoch, as epoch_at() rounds it, is not before this one; `limit` where it would lie beyond.
-uint64_t first_cursor(double epoch, uint64_t data_size, uint64_t limit) {
-  if (epoch_at(limit, data_size) < epoch) return limit;
-  uint64_t cursor = std::min(limit, static_cast<uint64_t>(epoch * static_cast<double>(data_size)));
-  while (cursor > 0 && epoch_at(cursor - 1, data_size) >= epoch) --cursor;
-  while (epoch_at(cursor, data_size) < epoch) ++cursor;
-  return cursor;
-}
-
 constexpr uint64_t rounded_up(uint64_t a, uint64_t b) { return a / b + (a % b > 0 ? 1 : 0); }
 
 }  // namespace
@@ -40,6 +31,19 @@ BatchRange next_batch(uint64_t cursor_samples, uint64_t data_size, const BatchSc
   const uint64_t begin = cursor_samples % data_size;
   const uint64_t size = std::min(global_batch.at(epoch_at(cursor_samples, data_size)), data_size - begin);
   return {.epoch = cursor_samples / data_size, .begin = begin, .end = begin + size};
+}
+
+double epoch_of(BatchRange batch, uint64_t data_size) {
+  return epoch_at(batch.epoch * data_size + batch.begin, data_size);
+}
+
+uint64_t first_cursor(double epoch, uint64_t data_size, uint64_t limit) {
+  CHECK_GT(data_size, 0u);
+  if (epoch_at(limit, data_size) < epoch) return limit;
+  uint64_t cursor = std::min(limit, static_cast<uint64_t>(epoch * static_cast<double>(data_size)));
+  while (cursor > 0 && epoch_at(cursor - 1, data_size) >= epoch) --cursor;
+  while (epoch_at(cursor, data_size) < epoch) ++cursor;
+  return cursor;
 }
 
 uint64_t steps_in(const BatchSchedule& global_batch, uint64_t data_size, uint64_t total_samples) {

@@ -38,6 +38,12 @@ class Sampler {
 // epochs; a short last one is kept. REQUIRES: data_size > 0
 BatchRange next_batch(uint64_t cursor_samples, uint64_t data_size, const BatchSchedule& global_batch);
 
+// The epoch, as a real number, at which the batch begins: what decides its size.
+double epoch_of(BatchRange batch, uint64_t data_size);
+
+// The first cursor whose epoch, as the division rounds it, is not before this one; `limit` where it would lie beyond.
+uint64_t first_cursor(double epoch, uint64_t data_size, uint64_t limit);
+
 // How many batches are begun before the cursor reaches `total_samples`, from the start of training. Takes a moment for
 // each milestone, not for each batch.
 uint64_t steps_in(const BatchSchedule& global_batch, uint64_t data_size, uint64_t total_samples);

@@ -235,5 +235,16 @@ TEST(StepsIn, NothingInNothing) {
   EXPECT_THROW(samples_in(4, 0, 10), InternalError);
 }
 
+// 1.1 · 50,000 is a little more than 55,000 in floating point; the batch that begins there belongs to epoch 1.1 all the
+// same.
+TEST(FirstCursor, IsWhereABatchBeginsAtThatEpoch) {
+  EXPECT_EQ(first_cursor(1.1, 50'000, 1'000'000), 55'000u);
+  EXPECT_EQ(first_cursor(0, 7, 100), 0u);
+  EXPECT_EQ(first_cursor(0.5, 7, 100), 4u);
+  EXPECT_EQ(first_cursor(20, 7, 100), 100u);
+  EXPECT_EQ(epoch_of({.epoch = 1, .begin = 5'000, .end = 5'128}, 50'000), 1.1);
+  EXPECT_THROW(first_cursor(1, 0, 100), InternalError);
+}
+
 }  // namespace
 }  // namespace paceline

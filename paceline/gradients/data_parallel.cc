@@ -17,7 +17,7 @@ std::vector<NamedParameter> trainable(const torch::nn::Module& module) {
 ReducerOptions reducer_options(const DataParallelOptions& options) {
   ReducerOptions result;
   result.bucket_bytes = options.bucket_bytes;
-  result.overlap = options.overlap;
+  result.overlap = options.overlap ? Overlap::where_it_pays : Overlap::never;
   result.algorithm = options.algorithm;
   result.sum = {options.codec, options.error_feedback, options.momentum_correction};
   return result;

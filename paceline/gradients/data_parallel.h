@@ -25,7 +25,7 @@ namespace paceline {
 
 struct DataParallelOptions {
   uint64_t bucket_bytes = 0;         // 0: chosen from the cost model
-  bool overlap = true;               // send gradients while backward runs
+  bool overlap = true;               // send gradients while backward runs, where that pays
   std::string algorithm = "hybrid";  // or the name of an all-reduce
   std::shared_ptr<Codec> codec;      // null: gradients travel as they are. Any Codec will do, also your own
   bool error_feedback = true;        // what a lossy codec leaves out joins the next step

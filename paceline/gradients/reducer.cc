@@ -12,15 +12,18 @@
 #include "paceline/collectives/platforms.h"
 #include "paceline/collectives/sum_over_ranks.h"
 #include "paceline/core/error.h"
+#include "paceline/core/version.h"
 
 namespace paceline {
 namespace {
 
-// Views in a bucket have the parameter's own strides, so that optimizers walk both alike.
+// Gradients have the parameter's own strides, so that optimizers walk both alike.
+std::vector<int64_t> strides_for(const torch::Tensor& parameter) {
+  return parameter.is_non_overlapping_and_dense() ? parameter.strides().vec() : parameter.contiguous().strides().vec();
+}
+
 torch::Tensor place_in(float* data, const torch::Tensor& parameter) {
-  const bool dense = parameter.is_non_overlapping_and_dense();
-  const std::vector<int64_t> strides = dense ? parameter.strides().vec() : parameter.contiguous().strides().vec();
-  return torch::from_blob(data, parameter.sizes(), strides, torch::kFloat32);
+  return torch::from_blob(data, parameter.sizes(), strides_for(parameter), torch::kFloat32);
 }
 
 void require_f32(const NamedParameter& parameter) {
@@ -53,9 +56,13 @@ Reducer::Reducer(std::vector<NamedParameter> parameters, Group& group, ReducerOp
   if (world_.size() == 1) return;
   for (const Slot& slot : slots_) require_f32(slot.parameter);
   group_ = world_.split(0, world_.rank());
-  plan_and_allocate();
+  const int threads = options_.compute_threads > 0 ? options_.compute_threads : at::get_num_threads();
+  overlaps_ = options_.overlap == Overlap::always ||
+              (options_.overlap == Overlap::where_it_pays && overlap_pays(*group_, threads));
+  settle_plan();
+  allocate();
   attach_hooks();
-  thread_ = std::make_unique<CommunicationThread>([this](int bucket) { sum_bucket(bucket); }, options_.overlap);
+  thread_ = std::make_unique<CommunicationThread>([this](int bucket) { sum_bucket(bucket); }, overlaps_);
 }
 
 Reducer::~Reducer() {
@@ -66,48 +73,81 @@ Reducer::~Reducer() {
   }
 }
 
-// Rank 0 decides: a plan that depends on what a rank has measured must not differ between them.
-void Reducer::plan_and_allocate() {
+// Rank 0 decides: a plan that depends on what a rank has measured, or kept of an earlier run, must not differ between
+// them.
+void Reducer::settle_plan() {
   std::vector<size_t> counts;
   for (const Slot& slot : slots_) counts.push_back(static_cast<size_t>(slot.parameter.tensor.numel()));
   const Cluster cluster = cluster_of(*group_);
-  const Decision decision = decide_plan(*group_, options_.hybrid);
-  if (options_.algorithm == "hybrid") {
-    all_reduce_ = std::make_unique<Hybrid>(*group_, decision.plan);
-  } else {
-    const AllReduceAlgorithm& algorithm = all_reduce_algorithm(options_.algorithm);
-    if (!algorithm.applies(cluster))
-      throw UsageError(fmt::format("{} does not apply to engine {} with {} ranks on {} host{}", algorithm.name,
-                                   cluster.name, cluster.ranks, cluster.hosts, cluster.hosts == 1 ? "" : "s"));
-    all_reduce_ = algorithm.make(*group_, cluster, decision.plan.grid);
+  const std::string circumstances =
+      fmt::format("{} ranks on {} hosts over {}, algorithm {}, bucket_bytes {}, version {}", cluster.ranks,
+                  cluster.hosts, group_->engine(), options_.algorithm, options_.bucket_bytes, kVersion);
+  std::string stored = group_->rank() == 0 ? options_.stored_plan : "";
+  try {
+    if (!stored.empty() && !parse_reduction_plan(stored).serves(circumstances, counts)) stored.clear();
+  } catch (const DataError&) {  // a damaged one is made anew
+    stored.clear();
   }
+  stored = broadcast_text(*group_, stored, 0);
+  plan_ = stored.empty() ? make_plan(circumstances, counts) : parse_reduction_plan(stored);
+  if (options_.algorithm == "hybrid") {
+    all_reduce_ = std::make_unique<Hybrid>(*group_, plan_.algorithms);
+    return;
+  }
+  const AllReduceAlgorithm& algorithm = all_reduce_algorithm(options_.algorithm);
+  if (!algorithm.applies(cluster))
+    throw UsageError(fmt::format("{} does not apply to engine {} with {} ranks on {} host{}", algorithm.name,
+                                 cluster.name, cluster.ranks, cluster.hosts, cluster.hosts == 1 ? "" : "s"));
+  all_reduce_ = algorithm.make(*group_, cluster, plan_.algorithms.grid);
+}
+
+ReductionPlan Reducer::make_plan(const std::string& circumstances, std::span<const size_t> counts) {
+  const Cluster cluster = cluster_of(*group_);
+  ReductionPlan plan = {.made_for = circumstances, .algorithms = decide_plan(*group_, options_.hybrid).plan};
   const auto seconds = [&](uint64_t bytes) {
     const std::string& name =
-        options_.algorithm == "hybrid" ? decision.plan.algorithm(DType::f32, bytes) : options_.algorithm;
-    return all_reduce_algorithm(name).cost(cluster, decision.plan.grid, static_cast<double>(bytes)).seconds;
+        options_.algorithm == "hybrid" ? plan.algorithms.algorithm(DType::f32, bytes) : options_.algorithm;
+    return all_reduce_algorithm(name).cost(cluster, plan.algorithms.grid, static_cast<double>(bytes)).seconds;
   };
-  plan_ =
-      plan_buckets(counts, options_.bucket_bytes > 0 ? options_.bucket_bytes : choose_bucket_bytes(counts, seconds));
-  plan_ = parse_bucket_plan(broadcast_text(*group_, group_->rank() == 0 ? print_bucket_plan(plan_) : "", 0));
+  const bool chosen = options_.bucket_bytes == 0;
+  const uint64_t bucket_bytes = chosen ? choose_bucket_bytes(counts, seconds) : options_.bucket_bytes;
+  const bool shared = chosen && group_->shared_memory() != nullptr;
+  plan.buckets = plan_buckets(counts, bucket_bytes, chosen_lone_bytes(bucket_bytes, shared));
+  return parse_reduction_plan(broadcast_text(*group_, group_->rank() == 0 ? print_reduction_plan(plan) : "", 0));
+}
 
-  memory_ = group_->allocate(std::max<size_t>(plan_.memory_count(), 1) * sizeof(float));
-  std::vector<size_t> bucket_counts;
-  for (size_t bucket = 0; bucket < plan_.buckets.size(); ++bucket) {
-    const Bucket& planned = plan_.buckets[bucket];
+void Reducer::allocate() {
+  const BucketPlan& buckets = plan_.buckets;
+  memory_ = group_->allocate(std::max<size_t>(buckets.memory_count(), 1) * sizeof(float));
+  std::vector<size_t> bucket_counts, lone_bytes;
+  for (size_t bucket = 0; bucket < buckets.buckets.size(); ++bucket) {
+    const Bucket& planned = buckets.buckets[bucket];
     bucket_counts.push_back(planned.count);
+    if (planned.lone) lone_bytes.push_back(planned.bytes());
     for (size_t i = 0; i < planned.parameters.size(); ++i) {
       Slot& slot = slots_[planned.parameters[i]];
       slot.bucket = bucket;
       slot.offset = planned.offsets[i];
-      slot.place = place_in(bucket_view(bucket).as<float>().data() + slot.offset, slot.parameter.tensor);
+      slot.lone = planned.lone;
+      if (!slot.lone)
+        slot.place = place_in(bucket_view(bucket).as<float>().data() + slot.offset, slot.parameter.tensor);
     }
   }
-  plan_text_ = fmt::format("{} bucket{} of up to {:.3g} MiB, {}{}", plan_.buckets.size(),
-                           plan_.buckets.size() == 1 ? "" : "s", static_cast<double>(largest_bytes(plan_)) / (1 << 20),
-                           algorithms_text(plan_, decision.plan, options_.algorithm),
-                           options_.sum.codec ? fmt::format(", packed as {}", options_.sum.codec->name()) : "");
+  gradient_memory_ = std::make_unique<GradientMemory>(*group_, lone_bytes);
   sum_ = std::make_unique<BucketSum>(*group_, *all_reduce_, std::move(bucket_counts), options_.sum);
-  missing_.resize(plan_.buckets.size());
+  missing_.resize(buckets.buckets.size());
+}
+
+std::string Reducer::plan_json() const { return print_reduction_plan(plan_); }
+
+std::string Reducer::plan_text() const {
+  const BucketPlan& buckets = plan_.buckets;
+  std::string text =
+      fmt::format("{} bucket{} of up to {:.3g} MiB, {}", buckets.buckets.size(), buckets.buckets.size() == 1 ? "" : "s",
+                  static_cast<double>(largest_bytes(buckets)) / (1 << 20),
+                  algorithms_text(buckets, plan_.algorithms, options_.algorithm));
+  if (options_.sum.codec) text += fmt::format(", packed as {}", options_.sum.codec->name());
+  return text + (overlaps_ ? ", summed while backward runs" : ", summed after backward");
 }
 
 void Reducer::attach_hooks() {
@@ -124,6 +164,7 @@ void Reducer::attach_hooks() {
 void Reducer::begin() {
   for (Slot& slot : slots_) {
     slot.parameter.tensor.mutable_grad().reset();
+    if (slot.lone) slot.place.reset();
     slot.arrived = false;
   }
   last_pass_ = false;
@@ -140,29 +181,43 @@ void Reducer::expect_last_pass(float carry) {
     for (const Slot& slot : slots_)
       if (slot.arrived) slot.place.mul_(carry);
   for (size_t bucket = 0; bucket < missing_.size(); ++bucket)
-    missing_[bucket] = static_cast<int>(plan_.buckets[bucket].parameters.size());
+    missing_[bucket] = static_cast<int>(plan_.buckets.buckets[bucket].parameters.size());
   next_to_leave_ = 0;
   last_pass_ = true;
+  gradient_memory_->open();
 }
 
-// In the first pass of a step autograd hands over a tensor of its own; in later ones it has added to the place itself.
 void Reducer::arrive(Slot& slot) {
   const torch::NoGradGuard no_grad;
-  torch::Tensor& gradient = slot.parameter.tensor.mutable_grad();
-  if (gradient.data_ptr() != slot.place.data_ptr()) {
-    slot.place.copy_(gradient);
-    gradient = slot.place;
-  }
+  put_in_place(slot, slot.parameter.tensor.mutable_grad());
   slot.arrived = true;
   if (!last_pass_) return;
   --missing_[slot.bucket];
   leave_full_buckets();
 }
 
+// In the first pass of a step autograd hands over a tensor of its own; in later ones it has added to the place itself.
+void Reducer::put_in_place(Slot& slot, torch::Tensor& gradient) {
+  if (slot.place.defined() && gradient.data_ptr() == slot.place.data_ptr()) return;
+  if (slot.lone) {
+    const bool good = gradient.strides() == strides_for(slot.parameter.tensor) && gradient_memory_->holds(gradient);
+    slot.place = good ? gradient : room_for(slot);
+    if (good) return;
+  }
+  slot.place.copy_(gradient);
+  gradient = slot.place;
+}
+
+torch::Tensor Reducer::room_for(const Slot& slot) {
+  const torch::Tensor& parameter = slot.parameter.tensor;
+  const torch::Tensor room = gradient_memory_->take(parameter.sizes(), strides_for(parameter));
+  return room.defined() ? room : torch::empty_strided(parameter.sizes(), strides_for(parameter), torch::kFloat32);
+}
+
 void Reducer::leave_full_buckets() {
   const size_t before = next_to_leave_;
   while (next_to_leave_ < missing_.size() && missing_[next_to_leave_] == 0) ++next_to_leave_;
-  if (options_.overlap && next_to_leave_ > before) thread_->submit_up_to(static_cast<int>(next_to_leave_));
+  if (overlaps_ && next_to_leave_ > before) thread_->submit_up_to(static_cast<int>(next_to_leave_));
 }
 
 void Reducer::sum_bucket(int bucket) {
@@ -181,12 +236,16 @@ void Reducer::sum_bucket(int bucket) {
 }
 
 void Reducer::finish(std::span<double> riders) {
-  if (world_.size() == 1) return;
   const torch::NoGradGuard no_grad;
+  if (world_.size() == 1) return pay_debts();
+  gradient_memory_->close();
   const int64_t begin_ns = clock_.now_ns();
-  for (Slot& slot : slots_)
-    if (!slot.arrived) slot.place.zero_();
-  thread_->submit_up_to(static_cast<int>(plan_.buckets.size()));
+  for (Slot& slot : slots_) {
+    if (slot.arrived) continue;
+    if (slot.lone) slot.place = room_for(slot);
+    slot.place.zero_();
+  }
+  thread_->submit_up_to(static_cast<int>(plan_.buckets.buckets.size()));
   thread_->wait_for_all();
 
   used_and_riders_.assign(slots_.size() + riders.size(), 0);
@@ -200,10 +259,21 @@ void Reducer::finish(std::span<double> riders) {
   cost_.exposed_ns += clock_.now_ns() - begin_ns;
 }
 
+// Of codecs that the run had while it was on several ranks.
+void Reducer::pay_debts() {
+  for (const Slot& slot : slots_) {
+    const auto debt = debts_.find("residual." + slot.parameter.name);
+    if (debt == debts_.end() || !slot.parameter.tensor.grad().defined()) continue;
+    slot.parameter.tensor.mutable_grad().add_(debt->second);
+    debts_.erase(debt);
+  }
+}
+
 Reducer::Cost Reducer::take_cost() { return std::exchange(cost_, {}); }
 
 TensorView Reducer::bucket_view(size_t bucket) const {
-  const Bucket& planned = plan_.buckets[bucket];
+  const Bucket& planned = plan_.buckets.buckets[bucket];
+  if (planned.lone) return {slots_[planned.parameters[0]].place.data_ptr(), planned.count, DType::f32};
   return {static_cast<float*>(memory_.data()) + planned.begin, planned.count, DType::f32};
 }
 
@@ -229,7 +299,10 @@ std::map<std::string, torch::Tensor> Reducer::state() const {
 }
 
 void Reducer::load_state(const std::map<std::string, torch::Tensor>& state) {
-  if (!sum_) return;
+  if (!sum_) {
+    debts_ = state;
+    return;
+  }
   const auto load = [&](const std::string& prefix) {
     return [&state, prefix](const Slot& slot, const torch::Tensor& part) {
       const auto found = state.find(prefix + slot.parameter.name);

@@ -6,10 +6,11 @@
 //   loss.backward();
 //   reducer.finish();                // every parameter's grad() is now the sum over the ranks
 //
-// Autograd makes each gradient where it likes; a hook moves it into its place in a flat bucket (one pass: quicker than
-// zeroing the bucket and adding to it) and lets grad() point there. A bucket that is full leaves on the communication
-// thread. Buckets leave by their index, so that all ranks do the same in the same order. What is in which bucket and
-// how it is summed is fixed at the start: two runs have the same bits.
+// A hook moves each gradient into its place in a flat bucket (one pass: quicker than zeroing the bucket and adding to
+// it) and lets grad() point there. A large gradient is a bucket of its own and is not moved: autograd has made it in
+// memory that the ranks share (GradientMemory). A bucket that is full leaves on the communication thread. Buckets leave
+// by their index, so that all ranks do the same in the same order. What is in which bucket and how it is summed is
+// fixed at the start: two runs have the same bits.
 //
 // A parameter that took no part in a step on this rank counts as zero; one that took part on no rank has no gradient.
 // A rank without samples calls begin() and finish(). On one rank gradients stay where autograd put them.
@@ -23,21 +24,25 @@
 #include <string>
 #include <vector>
 
-#include "paceline/collectives/bucket_plan.h"
 #include "paceline/collectives/hybrid.h"
+#include "paceline/collectives/reduction_plan.h"
 #include "paceline/core/clock.h"
 #include "paceline/gradients/bucket_sum.h"
 #include "paceline/gradients/communication_thread.h"
+#include "paceline/gradients/gradient_memory.h"
+#include "paceline/gradients/overlap.h"
 #include "paceline/metrics/timeline.h"
 
 namespace paceline {
 
 struct ReducerOptions {
-  uint64_t bucket_bytes = 0;         // 0: chosen from the cost model
-  bool overlap = true;               // while backward runs; otherwise all of it in finish()
-  std::string algorithm = "hybrid";  // or one of all_reduce_algorithms()
+  uint64_t bucket_bytes = 0;                 // 0: chosen from the cost model
+  Overlap overlap = Overlap::where_it_pays;  // without it everything is summed in finish()
+  int compute_threads = 0;                   // of this rank; 0: as libtorch has now
+  std::string algorithm = "hybrid";          // or one of all_reduce_algorithms()
   HybridOptions hybrid = {.measure = HybridOptions::Measure::never};
   BucketSumOptions sum;
+  std::string stored_plan;  // of rank 0: what plan_json() said of a run that is resumed; used where it still serves
   Timeline* timeline = nullptr;  // told of every bucket
 };
 
@@ -64,11 +69,14 @@ class Reducer {
   };
   Cost take_cost();  // since the last call
 
-  const BucketPlan& plan() const { return plan_; }
-  const std::string& plan_text() const { return plan_text_; }  // buckets and algorithms, for people
+  const BucketPlan& plan() const { return plan_.buckets; }
+  std::string plan_json() const;  // of several ranks
+  bool overlaps() const { return overlaps_; }
+  std::string plan_text() const;  // buckets and algorithms, for people
   Codec* codec() const { return options_.sum.codec.get(); }
 
-  // What is left of the lossy codec's past, by parameter: "residual.NAME", "momentum.NAME". Shares no memory.
+  // What is left of the lossy codec's past, by parameter: "residual.NAME", "momentum.NAME". Shares no memory. On one
+  // rank, which needs no codec, loaded residuals join the next gradients.
   std::map<std::string, torch::Tensor> state() const;
   void load_state(const std::map<std::string, torch::Tensor>& state);
 
@@ -77,17 +85,23 @@ class Reducer {
     NamedParameter parameter;
     size_t bucket = 0;
     size_t offset = 0;    // in elements of the bucket
-    torch::Tensor place;  // in the bucket, with the parameter's shape and strides
+    bool lone = false;    // the bucket is where the gradient is
+    torch::Tensor place;  // in the bucket, with the parameter's shape and strides; of a lone one, once it has arrived
     bool arrived = false;
     std::shared_ptr<torch::autograd::Node>
         accumulator;  // held: a parameter itself forgets its own, and our hook with it
     uintptr_t hook = 0;
   };
-  void plan_and_allocate();
+  void settle_plan();
+  ReductionPlan make_plan(const std::string& circumstances, std::span<const size_t> counts);
+  void allocate();
   void attach_hooks();
   void arrive(Slot& slot);
+  void put_in_place(Slot& slot, torch::Tensor& gradient);
+  torch::Tensor room_for(const Slot& slot);
   void leave_full_buckets();
   void sum_bucket(int bucket);
+  void pay_debts();
   TensorView bucket_view(size_t bucket) const;
   template <class Visit>
   void each_run(std::vector<std::vector<float>>& runs, const Visit& visit) const;
@@ -95,16 +109,18 @@ class Reducer {
   Group& world_;
   ReducerOptions options_;
   std::vector<Slot> slots_;  // in backward order: the reverse of the model's
-  BucketPlan plan_;
-  std::string plan_text_;
+  ReductionPlan plan_;
   std::unique_ptr<Group> group_;
   std::unique_ptr<AllReduce> all_reduce_;
-  Memory memory_;
+  Memory memory_;                                    // of buckets
+  std::unique_ptr<GradientMemory> gradient_memory_;  // of lone gradients
   std::unique_ptr<BucketSum> sum_;
   std::vector<int> missing_;  // parameters of each bucket that have not arrived
+  bool overlaps_ = false;
   size_t next_to_leave_ = 0;
   bool last_pass_ = false;
   std::vector<double> used_and_riders_;
+  std::map<std::string, torch::Tensor> debts_;  // of one rank: residuals that were loaded
   SteadyClock clock_;
   Cost cost_;
   std::unique_ptr<CommunicationThread> thread_;  // last: ends first

@@ -265,7 +265,8 @@ void Launcher::stop(int signal) {
     stop_signal_ = signal;
     if (phase_ == Phase::connecting) return kill();
     phase_ = Phase::stopping;
-    signal_all(signal == SIGPIPE ? SIGTERM : signal);
+    const bool through_mpirun = needs_mpirun(options_.engine) && options_.ranks_stop_on_usr1;
+    signal_all(through_mpirun ? SIGUSR1 : signal == SIGPIPE ? SIGTERM : signal);
     loop_.after(options_.stop_ms, [this] { kill(); });
   } else {
     impatient_ = stop_signal_ != 0 || gone();

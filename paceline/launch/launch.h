@@ -20,6 +20,7 @@ struct LaunchOptions {
   double timeout_s = 0;        // of every wait of the ranks; 0: not said
   bool prefixes = true;
   bool first_rank_has_the_terminal = false;  // a local rank 0 writes to it directly: a progress bar works
+  bool ranks_stop_on_usr1 = false;  // as `paceline train`: mpirun passes SIGUSR1 on, but kills on SIGINT and SIGTERM
   std::vector<std::string> command;
 
   int64_t hello_ms = 20'000;  // for another host to answer

@@ -168,8 +168,11 @@ std::string draw_series(const Series& series, const char* colour, const auto& to
 // Draws the legend below the title, in as many rows as it needs; returns where it ends.
 double draw_legend(const Chart& chart, int width, std::string& svg) {
   double x = kLeft, y = kTitleHeight;
+  const auto unlabelled = [](const Series& series) { return series.label.empty(); };
+  if (!chart.series.empty() && std::ranges::all_of(chart.series, unlabelled)) return y;
   for (size_t k = 0; k < chart.series.size(); ++k) {
     const std::string& label = chart.series[k].label;
+    if (label.empty()) continue;
     const double item_width = 24 + kLetterWidth * static_cast<double>(label.size()) + 16;
     if (x > kLeft && x + item_width > width - kRight) {
       x = kLeft;
@@ -181,6 +184,24 @@ double draw_legend(const Chart& chart, int width, std::string& svg) {
     x += item_width;
   }
   return y + kLegendRowHeight;
+}
+
+// A dashed line at each mark that lies inside, and its x above it where that does not run into the one before.
+std::string draw_marks(const Chart& chart, const Axis& x_axis, double top, double bottom, const auto& to_pixels) {
+  std::string lines, labels;
+  double free_from = 0;
+  for (const double mark : chart.marks) {
+    if (!drawable(mark) || mark <= x_axis.low || mark >= x_axis.high) continue;
+    const double x = to_pixels({mark, 0}).first;
+    lines += fmt::format("M{:.1f} {:.1f}V{:.1f}", x, top, bottom);
+    const std::string label = fmt::format("{:.6g}", mark);
+    const double half_width = kLetterWidth * static_cast<double>(label.size()) / 2 + 2;
+    if (x - half_width < free_from) continue;
+    labels += text_at(x, top - 4, "middle", label, fmt::format(" font-size=\"11\" fill=\"{}\"", kFaintInk).c_str());
+    free_from = x + half_width;
+  }
+  if (lines.empty()) return "";
+  return fmt::format("<path d=\"{}\" stroke=\"{}\" stroke-dasharray=\"4 3\"/>\n", lines, kFaintInk) + labels;
 }
 
 std::string draw_chart(const Chart& chart, ChartSize size) {
@@ -210,6 +231,7 @@ std::string draw_chart(const Chart& chart, ChartSize size) {
   svg += fmt::format("<path d=\"{}\" stroke=\"{}\"/>\n", grid, kGrid);
   svg += fmt::format("<path d=\"M{} {:.1f}V{:.1f}H{:.1f}\" fill=\"none\" stroke=\"{}\"/>\n", kLeft, top, bottom, right,
                      kFaintInk);
+  svg += draw_marks(chart, x_axis, top, bottom, to_pixels);
   svg += text_at((kLeft + right) / 2, size.height - 10, "middle", chart.x_label);
   const std::string turned = fmt::format(" transform=\"rotate(-90 16 {:.1f})\"", (top + bottom) / 2);
   svg += text_at(16, (top + bottom) / 2, "middle", chart.y_label, turned.c_str());
@@ -223,17 +245,30 @@ std::string draw_chart(const Chart& chart, ChartSize size) {
   return svg;
 }
 
-}  // namespace
-
-std::string line_chart_svg(const std::vector<Chart>& charts, ChartSize size) {
-  const int width = size.width * std::max<int>(1, static_cast<int>(charts.size()));
-  std::string svg = fmt::format(
+std::string begin_svg(int width, int height) {
+  return fmt::format(
       "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0}\" height=\"{1}\" viewBox=\"0 0 {0} {1}\" "
       "font-family=\"system-ui, -apple-system, 'Segoe UI', sans-serif\" font-size=\"12\" fill=\"{2}\">\n"
       "<rect width=\"{0}\" height=\"{1}\" fill=\"#ffffff\"/>\n",
-      width, size.height, kInk);
+      width, height, kInk);
+}
+
+}  // namespace
+
+std::string line_chart_svg(const std::vector<Chart>& charts, ChartSize size) {
+  std::string svg = begin_svg(size.width * std::max<int>(1, static_cast<int>(charts.size())), size.height);
   for (size_t i = 0; i < charts.size(); ++i) {
     svg += fmt::format("<g transform=\"translate({} 0)\">\n{}</g>\n", size.width * i, draw_chart(charts[i], size));
+  }
+  return svg + "</svg>\n";
+}
+
+std::string stacked_chart_svg(const std::string& title, const std::vector<Chart>& charts, ChartSize size) {
+  std::string svg = begin_svg(size.width, kTitleHeight + size.height * static_cast<int>(charts.size()));
+  svg += text_at(kLeft, 25, "start", title, " font-size=\"17\" font-weight=\"600\"");
+  for (size_t i = 0; i < charts.size(); ++i) {
+    svg += fmt::format("<g transform=\"translate(0 {})\">\n{}</g>\n", kTitleHeight + size.height * i,
+                       draw_chart(charts[i], size));
   }
   return svg + "</svg>\n";
 }

@@ -14,7 +14,8 @@ struct Series {
 
 struct Chart {
   std::string title, x_label, y_label;
-  std::vector<Series> series;  // series k has the same colour in every chart
+  std::vector<Series> series;  // series k has the same colour in every chart; one without a label is not in the legend
+  std::vector<double> marks = {};  // x that dashed lines mark, in increasing order
 };
 
 struct ChartSize {
@@ -23,5 +24,9 @@ struct ChartSize {
 
 // The charts side by side. Many points per pixel are thinned to their extremes.
 std::string line_chart_svg(const std::vector<Chart>& charts, ChartSize size = {});
+
+// The charts one below the other under a common title, for curves over the same x.
+std::string stacked_chart_svg(const std::string& title, const std::vector<Chart>& charts,
+                              ChartSize size = {.width = 760, .height = 230});
 
 }  // namespace paceline

@@ -65,6 +65,31 @@ TEST(LineChart, StandsChartsSideBySide) {
       svg, testing::AllOf(HasSubstr("translate(0 0)"), HasSubstr("translate(300 0)"), HasSubstr("translate(600 0)")));
 }
 
+TEST(LineChart, StacksChartsUnderATitle) {
+  const std::string svg =
+      stacked_chart_svg("Plan <1>", {chart_of({{0, 1}}), chart_of({})}, {.width = 300, .height = 200});
+  EXPECT_TRUE(is_sound(svg));
+  EXPECT_THAT(svg, testing::AllOf(HasSubstr("viewBox=\"0 0 300 436\""), HasSubstr(">Plan &lt;1&gt;<"),
+                                  HasSubstr("translate(0 36)"), HasSubstr("translate(0 236)")));
+  EXPECT_TRUE(is_sound(stacked_chart_svg("", {})));
+}
+
+TEST(LineChart, MarksEachXInsideWithADashedLine) {
+  Chart chart = chart_of({{0, 0}, {10, 1}});
+  chart.marks = {-1, 0, 2.5, 2.6, 10, kNaN, 11};
+  const std::string svg = line_chart_svg({chart});
+  EXPECT_TRUE(is_sound(svg));
+  EXPECT_THAT(svg, HasSubstr("d=\"M173.0 64.0V292.0M177.4 64.0V292.0\" stroke=\"#57606a\" stroke-dasharray"));
+  EXPECT_THAT(svg, HasSubstr(">2.5<"));
+  EXPECT_THAT(svg, Not(HasSubstr(">2.6<")));  // its number would cover the other one's
+}
+
+TEST(LineChart, ASeriesWithoutALabelNeedsNoLegend) {
+  const std::string svg = line_chart_svg({{"t", "x", "y", {{"", {{0, 0}, {10, 1}}}}}});
+  EXPECT_EQ(path_of(svg), "M64.0 292.0L500.0 44.0");  // 20 pixels higher than with one
+  EXPECT_EQ(svg.find("h18"), std::string::npos);
+}
+
 TEST(LineChart, SaysWhenThereIsNothingToDraw) {
   for (const auto& points : {std::vector<std::pair<double, double>>{}, {{0, kNaN}}, {{INFINITY, 1}}}) {
     const std::string svg = svg_of(points);

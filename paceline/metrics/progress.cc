@@ -177,7 +177,11 @@ void Progress::draw() {
     print(fmt::format("\r{}{}", progress_text(*state_, columns() - 1, style_), kEraseToEnd));
     on_screen_ = true;
   } else {
-    print(plain_text(*state_) + "\n");
+    // The last step may have had its line already; only a test tells more.
+    const bool told =
+        last_plain_ && last_plain_->step == state_->step && last_plain_->test_accuracy == state_->test_accuracy;
+    if (!told) print(plain_text(*state_) + "\n");
+    last_plain_ = state_;
   }
   shown_ = true;
 }

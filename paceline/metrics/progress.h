@@ -62,7 +62,8 @@ class Progress {
   bool shown_ = false;                  // state_ has been drawn as it is
   bool on_screen_ = false;              // the cursor stands at the end of a live line
   int64_t drawn_ns_ = 0;
-  int64_t lines_due_ = 0;  // step / every_steps at the last plain line
+  std::optional<ProgressState> last_plain_;  // line
+  int64_t lines_due_ = 0;                    // step / every_steps at the last plain line
 };
 
 }  // namespace paceline

@@ -202,6 +202,21 @@ TEST_F(ProgressTest, PlainLinesComeEveryFewStepsWithoutControlCharacters) {
             "epoch 0.0/1  step 5/5  loss 1.000\n");
 }
 
+TEST_F(ProgressTest, AStepHasOnePlainLineUnlessATestCameAfterIt) {
+  Progress progress(out_, false, 2);
+  ProgressState last = at_step(2, 2);
+  progress.update(last, 0);
+  last.images_per_second = 10;
+  progress.update(last, 0);
+  progress.finish();
+  EXPECT_EQ(written(), "epoch 0.0/1  step 2/2  loss 1.000\n");
+  progress.update(last, 0);
+  last.test_accuracy = 0.5;
+  progress.update(last, 0);
+  progress.finish();
+  EXPECT_NE(written().find("50.0"), std::string::npos) << written();
+}
+
 TEST_F(ProgressTest, PlainLinesOfAResumedRunFallOnTheSameSteps) {
   Progress progress(out_, false, 10);
   for (int64_t step = 15; step <= 30; ++step) progress.update(at_step(step), 0);

@@ -1,12 +1,10 @@
 #include "paceline/optim/optimizer.h"
 
 #include "paceline/core/error.h"
-#include "paceline/optim/sgd.h"
 
 namespace paceline {
 
-void Optimizer::load_state(const State& saved, const std::string& source) {
-  const State live = state();
+void copy_state(const Optimizer::State& saved, const Optimizer::State& live, const std::string& source) {
   for (const auto& [name, tensor] : saved) {
     if (!live.contains(name)) throw DataError(fmt::format("{}: unexpected tensor '{}'", source, name));
   }
@@ -21,13 +19,6 @@ void Optimizer::load_state(const State& saved, const std::string& source) {
   for (const auto& [name, tensor] : live) tensor.copy_(saved.at(name));
 }
 
-Registry<OptimizerFactory> builtin_optimizers() {
-  Registry<OptimizerFactory> optimizers("optimizer");
-  optimizers.add("sgd", [](std::vector<Parameter> parameters, const Recipe::Optimizer& recipe) {
-    return std::make_unique<Sgd>(std::move(parameters),
-                                 SgdOptions{.weight_decay = recipe.weight_decay, .nesterov = recipe.nesterov});
-  });
-  return optimizers;
-}
+void Optimizer::load_state(const State& saved, const std::string& source) { copy_state(saved, state(), source); }
 
 }  // namespace paceline

@@ -16,10 +16,13 @@
 
 namespace paceline {
 
+class WeightAverage;
+
 struct StepCoefficients {
   double rate = 0;
   double momentum = 0;
   double gradient_scale = 1;  // every gradient is multiplied by it (clipping)
+  double epoch = 0;           // where the step begins, a real number
 };
 
 class Optimizer {
@@ -34,8 +37,14 @@ class Optimizer {
   // The live tensors, not copies. Loading copies into them; anything missing, unexpected or of another shape:
   // DataError.
   virtual State state() const = 0;
-  void load_state(const State& saved, const std::string& source);
+  virtual void load_state(const State& saved, const std::string& source);
+
+  // The average of the weights that evaluation should use; null: the weights themselves.
+  virtual WeightAverage* weight_average() { return nullptr; }
 };
+
+// Copies into the live tensors of the same names. Nothing is copied when anything differs: DataError names `source`.
+void copy_state(const Optimizer::State& saved, const Optimizer::State& live, const std::string& source);
 
 using OptimizerFactory = std::function<std::unique_ptr<Optimizer>(std::vector<Parameter>, const Recipe::Optimizer&)>;
 

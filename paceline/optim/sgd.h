@@ -1,7 +1,10 @@
 // Stochastic gradient descent with momentum, heavy-ball or Nesterov; the formula is in kernels/sgd.h.
+//
+// The rate is outside the momentum buffer, which therefore needs no correction when the rate changes (Goyal's form
+// (9)); optim/lars.h has it inside.
 #pragma once
 
-#include "paceline/optim/optimizer.h"
+#include "paceline/optim/state_tensors.h"
 
 namespace paceline {
 
@@ -18,7 +21,7 @@ class Sgd : public Optimizer {
 
  private:
   std::vector<Parameter> parameters_;
-  std::vector<torch::Tensor> momentum_;
+  StateTensors momentum_;
   SgdOptions options_;
 };
 

@@ -10,9 +10,9 @@
 namespace paceline {
 namespace {
 
-Schedule shape(const Recipe& recipe, double base) {
+// The schedule's shape over so many epochs, from `base` on.
+Schedule shape(const Recipe& recipe, double base, double epochs) {
   const Recipe::Schedule& schedule = recipe.schedule;
-  const double epochs = recipe.train.epochs;
   if (schedule.name == "constant") return constant(base);
   if (schedule.name == "step") return step(base, schedule.milestones, schedule.factor);
   if (schedule.name == "exponential") return exponential(base, schedule.factor);
@@ -28,11 +28,24 @@ Schedule shape(const Recipe& recipe, double base) {
 }  // namespace
 
 Schedule rate_schedule(const Recipe& recipe, int64_t global_batch) {
-  const int64_t reference = recipe.schedule.reference_batch;
-  const double rate = recipe.optimizer.rate;
-  const double base = reference > 0 ? scaled_rate(rate, global_batch, reference) : rate;
-  const Schedule after = shape(recipe, base);
-  return with_warmup(recipe.schedule.warmup_epochs, recipe.schedule.warmup_from, after);
+  const Recipe::Schedule& schedule = recipe.schedule;
+  const auto scaled = [&](double rate) {
+    return schedule.reference_batch > 0 ? scaled_rate(rate, global_batch, schedule.reference_batch) : rate;
+  };
+  const auto from = [&](double rate) {
+    if (schedule.decay_from == "start") return shape(recipe, scaled(rate), recipe.train.epochs);
+    const double start = schedule.warmup_epochs;
+    return starting_at(start, shape(recipe, scaled(rate), recipe.train.epochs - start));
+  };
+  Schedule after = from(recipe.optimizer.rate);
+  if (!schedule.rates.empty()) {
+    std::vector<Schedule> all = {std::move(after)};
+    for (const double rate : schedule.rates) all.push_back(from(rate));
+    after = in_phases(schedule.milestones, std::move(all));
+  }
+  if (schedule.warmup_to > 0)
+    return with_warmup(schedule.warmup_epochs, schedule.warmup_from, schedule.warmup_to, std::move(after));
+  return with_warmup(schedule.warmup_epochs, schedule.warmup_from, std::move(after));
 }
 
 BatchSchedule batch_schedule(const Recipe& recipe, int ranks, uint64_t data_size) {
@@ -44,6 +57,14 @@ BatchSchedule batch_schedule(const Recipe& recipe, int ranks, uint64_t data_size
                         .sizes = {}};
   for (const double samples : batch.sizes) phases.sizes.push_back(size(samples));
   return phases;
+}
+
+BatchSchedule fill_schedule(const Recipe& recipe) {
+  BatchPhases fills = {
+      .first = static_cast<uint64_t>(std::max<int64_t>(recipe.batch.fill, 1)), .milestones = {}, .sizes = {}};
+  if (!recipe.batch.fills.empty()) fills.milestones = recipe.batch.milestones;
+  for (const double samples : recipe.batch.fills) fills.sizes.push_back(static_cast<uint64_t>(samples));
+  return fills;
 }
 
 Schedule momentum_schedule(const Recipe& recipe, const BatchSchedule& batch) {

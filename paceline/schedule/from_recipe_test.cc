@@ -45,6 +45,55 @@ TEST(RateSchedule, EveryNameHasItsShape) {
   EXPECT_DOUBLE_EQ(schedule_of("schedule = {name = \"cosine\", end_rate = 1}" + rest)(5), 1.5);
 }
 
+TEST(RateSchedule, AWarmUpMayEndElsewhere) {
+  const std::string rest = "\ntrain.epochs = 10\noptimizer.rate = 2\n[schedule]\nwarmup_epochs = 4\nwarmup_from = 1\n";
+  const Schedule meets = schedule_of(rest + "name = \"polynomial\"\npower = 1\n");
+  EXPECT_DOUBLE_EQ(meets(2), 1.1);  // halfway to 2(1 - 4/10)
+  const Schedule jumps = schedule_of(rest + "name = \"polynomial\"\npower = 1\nwarmup_to = 3\n");
+  EXPECT_DOUBLE_EQ(jumps(2), 2);
+  EXPECT_DOUBLE_EQ(jumps(4), 1.2);
+}
+
+TEST(RateSchedule, ADecayMayStartWhereTheWarmUpEnds) {
+  const std::string rest =
+      "\ntrain.epochs = 12\noptimizer.rate = 2\n[schedule]\nwarmup_epochs = 4\ndecay_from = \"warmup_end\"\n";
+  for (const char* name : {"exponential", "polynomial", "cosine"}) {
+    const Schedule rate = schedule_of(rest + "name = \"" + name + "\"\n");
+    EXPECT_DOUBLE_EQ(rate(2), 1) << name;
+    EXPECT_DOUBLE_EQ(rate(4), 2) << name;
+  }
+  EXPECT_DOUBLE_EQ(schedule_of(rest + "name = \"exponential\"\nfactor = 0.5\n")(6), 0.5);
+  EXPECT_DOUBLE_EQ(schedule_of(rest + "name = \"polynomial\"\n")(8), 0.5);
+  EXPECT_DOUBLE_EQ(schedule_of(rest + "name = \"cosine\"\nend_rate = 1\n")(8), 1.5);
+  EXPECT_EQ(schedule_of(rest + "name = \"polynomial\"\n")(12), 0);
+}
+
+TEST(RateSchedule, RatesOfPhasesAreScaledAsTheFirst) {
+  const Schedule rate = schedule_of(R"(
+    train.epochs = 10
+    optimizer.rate = 1
+    [schedule]
+    name = "polynomial"
+    power = 1
+    reference_batch = 64
+    milestones = [4, 8]
+    rates = [3, 10])",
+                                    128);
+  EXPECT_DOUBLE_EQ(rate(2), 2 * 0.8);
+  EXPECT_DOUBLE_EQ(rate(4), 6 * 0.6);
+  EXPECT_DOUBLE_EQ(rate(8), 20 * (1 - 0.8));
+}
+
+TEST(FillSchedule, ChangesWithTheBatch) {
+  const auto fill_of = [](const std::string& toml) { return fill_schedule(parse_recipe(toml, "r.toml")); };
+  EXPECT_EQ(fill_of("").at(0), 1u);
+  const std::string phases = "train.epochs = 9\nbatch.milestones = [3]\nbatch.sizes = [256]\nbatch.fill = 16\n";
+  EXPECT_EQ(fill_of(phases).at(3), 16u);
+  const BatchSchedule fill = fill_of(phases + "batch.fills = [32]\n");
+  EXPECT_EQ(fill.at(2.9), 16u);
+  EXPECT_EQ(fill.at(3), 32u);
+}
+
 TEST(RateSchedule, RefusesAnEndAboveTheScaledRate) {
   const std::string toml = "train.epochs = 10\n[schedule]\nname = \"cosine\"\nend_rate = 0.1\nreference_batch = 256\n";
   EXPECT_DOUBLE_EQ(schedule_of(toml, 256)(10), 0.1);

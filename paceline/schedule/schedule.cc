@@ -49,11 +49,29 @@ Schedule cosine(double base, double epochs, double end) {
   return [=](double epoch) { return blend(base, end, (1 + std::cos(std::numbers::pi * progress(epoch, epochs))) / 2); };
 }
 
+Schedule starting_at(double start, Schedule schedule) {
+  return [=, schedule = std::move(schedule)](double epoch) { return schedule(epoch - start); };
+}
+
+Schedule in_phases(std::vector<double> milestones, std::vector<Schedule> schedules) {
+  CHECK_TRUE(std::ranges::is_sorted(milestones), "milestones of phases");
+  CHECK_EQ(schedules.size(), milestones.size() + 1);
+  return [milestones = std::move(milestones), schedules = std::move(schedules)](double epoch) {
+    const auto reached = std::ranges::upper_bound(milestones, epoch) - milestones.begin();
+    return schedules[static_cast<size_t>(reached)](epoch);
+  };
+}
+
 Schedule with_warmup(double epochs, double from, Schedule after) {
   CHECK_GE(epochs, 0.0);
   const double reached = after(epochs);
+  return with_warmup(epochs, from, reached, std::move(after));
+}
+
+Schedule with_warmup(double epochs, double from, double to, Schedule after) {
+  CHECK_GE(epochs, 0.0);
   return [=, after = std::move(after)](double epoch) {
-    return epochs > 0 && epoch < epochs ? blend(reached, from, progress(epoch, epochs)) : after(epoch);
+    return epochs > 0 && epoch < epochs ? blend(to, from, progress(epoch, epochs)) : after(epoch);
   };
 }
 

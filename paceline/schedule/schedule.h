@@ -31,9 +31,19 @@ Schedule polynomial(double base, double epochs, double power, double end = 0);
 // From base to end along half a cosine. REQUIRES: epochs > 0
 Schedule cosine(double base, double epochs, double end = 0);
 
+// The same, begun later: at epoch `start` it is where it would be at 0.
+Schedule starting_at(double start, Schedule schedule);
+
+// One schedule after the other: the first, and from each milestone on the next. Each sees the whole epoch. REQUIRES:
+// milestones increase, one schedule more than milestones
+Schedule in_phases(std::vector<double> milestones, std::vector<Schedule> schedules);
+
 // Gradual warm-up (Goyal): a straight line from `from` at epoch 0 to after(epochs) at epoch `epochs`, so that the rate
 // does not jump there. `after` is not shifted: it sees the whole epoch, warm-up included. REQUIRES: epochs >= 0 (0: no
 // warm-up)
 Schedule with_warmup(double epochs, double from, Schedule after);
+
+// The same to a rate of its own. Where `after` is elsewhere at the end of the warm-up, the rate jumps there (Mikami B).
+Schedule with_warmup(double epochs, double from, double to, Schedule after);
 
 }  // namespace paceline

@@ -36,33 +36,71 @@ TEST(Schedule, GoyalWarmsUpAndSteps) {
   EXPECT_DOUBLE_EQ(rate(1000), 0.0032);
 }
 
-// Mikami B: 29(1 - e/90)^2 from epoch 5 to 30, 50(1 - e/90)^2 after, on the whole epoch and not on that after the
-// warm-up.
-TEST(Schedule, MikamiDecaysOnTheWholeEpoch) {
-  const Schedule first = with_warmup(5, 0.2, polynomial(29, 90, 2));
-  const Schedule second = polynomial(50, 90, 2);
-  EXPECT_DOUBLE_EQ(first(0), 0.2);
-  EXPECT_DOUBLE_EQ(first(5), 29 * std::pow(1 - 5 / 90.0, 2));
-  EXPECT_DOUBLE_EQ(first(18), 29 * 0.64);
-  EXPECT_DOUBLE_EQ(first(29), 29 * std::pow(1 - 29 / 90.0, 2));
-  EXPECT_DOUBLE_EQ(second(45), 12.5);
-  EXPECT_DOUBLE_EQ(second(81), 0.5);
-  EXPECT_EQ(second(90), 0);
+struct PublishedPoint {
+  double epoch, rate;
+};
+
+void expect_points(const Schedule& rate, const std::vector<PublishedPoint>& points) {
+  for (const auto& [epoch, expected] : points) EXPECT_DOUBLE_EQ(rate(epoch), expected) << "epoch " << epoch;
 }
 
-// Mikami A: 34 epochs from 1e-5, then the square to epoch 90; Lu: 0.9 per epoch; MLPerf at 8,192: 17, 42 epochs.
-TEST(Schedule, OtherPublishedPoints) {
-  const Schedule mikami = with_warmup(34, 1e-5, polynomial(34, 90, 2));
-  EXPECT_DOUBLE_EQ(mikami(0), 1e-5);
-  EXPECT_DOUBLE_EQ(mikami(62), 34 * std::pow(28 / 90.0, 2));
-  EXPECT_EQ(mikami(90), 0);
+// Mikami B: 0.2 + (29 - 0.2)e/5, then 29(1 - e/90)^2, from epoch 30 on 50(1 - e/90)^2. The decay counts the whole
+// epoch; the rate jumps down where the warm-up ends, and up at epoch 30.
+TEST(Schedule, MikamiBJumpsTwice) {
+  const Schedule rate = with_warmup(5, 0.2, 29, in_phases({30}, {polynomial(29, 90, 2), polynomial(50, 90, 2)}));
+  const double before_5 = std::nextafter(5, 0), before_30 = std::nextafter(30, 0);
+  expect_points(rate, {{0, 0.2},
+                       {2.5, 14.6},
+                       {before_5, 29},
+                       {5, 29 * (85 / 90.0) * (85 / 90.0)},
+                       {18, 29 * 0.64},
+                       {before_30, 29 * (60 / 90.0) * (60 / 90.0)},
+                       {30, 50 * (60 / 90.0) * (60 / 90.0)},
+                       {45, 12.5},
+                       {81, 0.5},
+                       {90, 0}});
+}
 
-  const Schedule lu = exponential(2.4, 0.9);
-  EXPECT_DOUBLE_EQ(lu(0), 2.4);
-  EXPECT_DOUBLE_EQ(lu(1), 2.16);
-  EXPECT_DOUBLE_EQ(lu(10), 2.4 * std::pow(0.9, 10));
+// Mikami A: 34 epochs from 1e-5 to 34.0, then the square from there to epoch 90; and TensorFlow's 12 epochs.
+TEST(Schedule, MikamiADecaysFromTheEndOfTheWarmUp) {
+  const auto rate_after = [](double warmup) {
+    return with_warmup(warmup, 1e-5, starting_at(warmup, polynomial(34, 90 - warmup, 2)));
+  };
+  expect_points(rate_after(34), {{0, 1e-5}, {17, 17.000005}, {34, 34}, {62, 34 / 4.0}, {76, 34 / 16.0}, {90, 0}});
+  expect_points(rate_after(12), {{0, 1e-5}, {6, 17.000005}, {12, 34}, {51, 34 / 4.0}, {70.5, 34 / 16.0}, {90, 0}});
+}
 
-  EXPECT_DOUBLE_EQ(polynomial(17, 42, 2)(21), 4.25);
+// Lu: lr·N·0.9^(epoch - T) with lr = 0.1, N = 24, T = 10.
+TEST(Schedule, LuDecaysExponentiallyFromTheEndOfTheWarmUp) {
+  const Schedule rate = with_warmup(10, 0.1, starting_at(10, exponential(2.4, 0.9)));
+  expect_points(rate, {{0, 0.1}, {5, 1.25}, {10, 2.4}, {11, 2.16}, {20, 2.4 * std::pow(0.9, 10)}});
+}
+
+// MLPerf's four rows: rate, warm-up and length in epochs; halfway through the decay a quarter is left.
+TEST(Schedule, MlperfRows) {
+  struct Row {
+    double rate, warmup, epochs;
+  };
+  for (const auto& [base, warmup, epochs] : {Row{11, 2, 35}, Row{17, 5, 42}, Row{28, 16, 60}, Row{23, 32, 77}}) {
+    const Schedule rate = with_warmup(warmup, 0, starting_at(warmup, polynomial(base, epochs - warmup, 2)));
+    expect_points(rate, {{0, 0},
+                         {warmup / 2, base / 2},
+                         {warmup, base},
+                         {(warmup + epochs) / 2, base / 4},
+                         {epochs, 0},
+                         {epochs + 1, 0}});
+  }
+}
+
+TEST(Schedule, StartingLaterMovesTheWholeCurve) {
+  const Schedule rate = starting_at(4, cosine(1, 8));
+  expect_points(rate, {{-1, 1}, {0, 1}, {4, 1}, {8, 0.5}, {12, 0}, {20, 0}});
+}
+
+TEST(Schedule, PhasesFollowEachOtherAtTheirMilestones) {
+  const Schedule rate = in_phases({1, 2}, {constant(3), constant(5), exponential(1, 0.5)});
+  expect_points(rate, {{-1, 3}, {0, 3}, {std::nextafter(1, 0), 3}, {1, 5}, {2, 0.25}, {3, 0.125}});
+  expect_points(in_phases({}, {constant(7)}), {{0, 7}, {9, 7}});
 }
 
 TEST(Schedule, WarmUpMeetsTheScheduleWithoutAJump) {
@@ -132,6 +170,9 @@ TEST(Schedule, ChecksItsArguments) {
   EXPECT_THROW(cosine(1, 0), InternalError);
   EXPECT_THROW(step(1, {2, 1}, 0.1), InternalError);
   EXPECT_THROW(with_warmup(-1, 0, constant(1)), InternalError);
+  EXPECT_THROW(with_warmup(-1, 0, 1, constant(1)), InternalError);
+  EXPECT_THROW(in_phases({1}, {constant(1)}), InternalError);
+  EXPECT_THROW(in_phases({2, 1}, {constant(1), constant(1), constant(1)}), InternalError);
 }
 
 }  // namespace

@@ -78,13 +78,15 @@ std::unique_ptr<Codec> build_codec(const Recipe& recipe, const Catalog& catalog)
 }
 
 std::unique_ptr<Reducer> build_reducer(const Recipe& recipe, const Catalog& catalog, const Model& model, Group& group,
-                                       Timeline* timeline) {
+                                       Timeline* timeline, const std::string& stored_plan) {
   const Recipe::Comm& comm = recipe.comm;
   ReducerOptions options;
   options.bucket_bytes = comm.bucket_bytes;
-  options.overlap = comm.overlap && !recipe.batch_norm.sync;
+  options.overlap = comm.overlap && !recipe.batch_norm.sync ? Overlap::where_it_pays : Overlap::never;
+  options.compute_threads = threads_per_rank(recipe, group);
   options.algorithm = comm.algorithm;
   options.timeline = timeline;
+  options.stored_plan = stored_plan;
   auto codec = build_codec(recipe, catalog);
   if (comm.codec != "none" && group.size() > 1)
     options.sum = {.codec = std::move(codec),

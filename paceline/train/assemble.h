@@ -20,7 +20,7 @@ bool codec_has_the_momentum(const Recipe& recipe, int ranks);
 std::unique_ptr<Codec> build_codec(const Recipe& recipe, const Catalog& catalog);
 // Sums the model's gradients over the group. `timeline` may be null.
 std::unique_ptr<Reducer> build_reducer(const Recipe& recipe, const Catalog& catalog, const Model& model, Group& group,
-                                       Timeline* timeline);
+                                       Timeline* timeline, const std::string& stored_plan = "");
 // Where the recipe wants it, the model's batch normalisation is over all ranks from now on. The group must outlive it.
 void synchronise_batch_norm(const Recipe& recipe, Model& model, Group& group);
 // train.threads, or this host's cores shared among its ranks.

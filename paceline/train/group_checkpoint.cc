@@ -77,6 +77,7 @@ GroupCheckpoint::Resumed GroupCheckpoint::resume(const RunState& first, bool wan
 }
 
 void GroupCheckpoint::distribute(std::vector<NamedTensors> ranks, int ranks_before) {
+  if (group_.size() == 1) return reducer_.load_state(spread_evenly(ranks, 1).front());
   NamedTensors own = own_tensors();
   if (ranks_before != group_.size()) {  // averaged statistics came with the weights
     own = debts_of(own);

@@ -9,6 +9,7 @@ struct RunFolder {
   std::filesystem::path root;
 
   std::filesystem::path recipe() const { return root / "recipe.toml"; }
+  std::filesystem::path plan() const { return root / "plan.json"; }
   std::filesystem::path metrics() const { return root / "metrics.jsonl"; }
   std::filesystem::path summary() const { return root / "summary.json"; }
   std::filesystem::path checkpoints() const { return root / "checkpoints"; }

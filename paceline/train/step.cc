@@ -46,13 +46,16 @@ StepOutcome TrainStep::operator()(const StepInputs& inputs) {
     outcome.correct = outcome.correct + correct_top1(logits.detach(), labels);
   }
   const int64_t wait_ns = clock_.now_ns();
-  reducer_.finish(inputs.riders);
+  double stops = inputs.stop.stop_requested() ? 1 : 0;
+  reducer_.finish(std::span(&stops, 1));
+  outcome.stop_asked = stops > 0;
   note("wait for gradients", wait_ns);
 
   const int64_t update_ns = clock_.now_ns();
   const double max_norm = recipe_.optimizer.clip_norm;
   const double scale = max_norm > 0 ? clip_scale(gradient_norm(parameters_), max_norm) : 1;
-  optimizer_.step({.rate = inputs.rate, .momentum = inputs.momentum, .gradient_scale = scale});
+  optimizer_.step(
+      {.rate = inputs.rate, .momentum = inputs.momentum, .gradient_scale = scale, .epoch = inputs.epoch});
   note("update", update_ns);
   return outcome;
 }

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <span>
+#include <stop_token>
 #include <vector>
 
 #include "paceline/gradients/reducer.h"
@@ -18,15 +19,17 @@ struct StepOutcome {
   torch::Tensor loss_sum;  // double precision is for those who add many of them up
   torch::Tensor correct;
   int64_t samples = 0;
+  bool stop_asked = false;  // of any rank, before its backward was over: all stop after the same step
 };
 
 struct StepInputs {
   BatchTensors::Pair batch;  // this rank's share, which may be empty
   int64_t global_count = 0;  // samples of all ranks
   int64_t step = 0;
+  double epoch = 0;  // where the step begins
   double rate = 0;
   double momentum = 0;
-  std::span<double> riders = {};  // become their sums over the ranks
+  std::stop_token stop = {};
 };
 
 class TrainStep {

@@ -4,13 +4,16 @@
 
 #include <cmath>
 
+#include "paceline/collectives/codec_on_cluster.h"
 #include "paceline/collectives/group_text.h"
+#include "paceline/collectives/platforms.h"
 #include "paceline/core/file.h"
 #include "paceline/core/number_text.h"
 #include "paceline/core/version.h"
 #include "paceline/metrics/run_chart.h"
 #include "paceline/metrics/timeline_bytes.h"
 #include "paceline/models/state.h"
+#include "paceline/optim/weight_average.h"
 #include "paceline/schedule/from_recipe.h"
 #include "paceline/train/assemble.h"
 #include "paceline/train/evaluation_statistics.h"
@@ -43,7 +46,7 @@ Trainer::Trainer(Recipe recipe, Group& group, TrainerOptions options)
       rate_(rate_schedule(recipe_, static_cast<int64_t>(batch_.at(0)))),
       momentum_(codec_has_the_momentum(recipe_, group_.size()) ? constant(0) : momentum_schedule(recipe_, batch_)),
       timeline_(options_.trace.empty() ? nullptr : std::make_unique<Timeline>()),
-      reducer_(build_reducer(recipe_, options_.catalog, *model_, group_, timeline_.get())),
+      reducer_(build_reducer(recipe_, options_.catalog, *model_, group_, timeline_.get(), stored_plan())),
       checkpoints_(options_.run_folder.checkpoints(), recipe_.checkpoint.keep),
       group_checkpoint_(checkpoints_, group_, *model_, *optimizer_, *reducer_),
       window_(state_, group_),
@@ -90,6 +93,7 @@ void Trainer::begin() {
       log()->info("{} ranks over {}, {} thread{} each; {}", group_.size(), group_.engine(),
                   threads_per_rank(recipe_, group_), threads_per_rank(recipe_, group_) == 1 ? "" : "s",
                   reducer_->plan_text());
+    warn_of_codec();
   }
   open_loader();
   step_ = std::make_unique<TrainStep>(model_, *optimizer_, group_, recipe_, *reducer_, timeline_.get());
@@ -98,10 +102,22 @@ void Trainer::begin() {
     make_directories(options_.run_folder.root);
     if (state_.step > 0) report_changes();
     replace_file(options_.run_folder.recipe(), print_recipe(recipe_));
+    if (group_.size() > 1) replace_file(options_.run_folder.plan(), reducer_->plan_json());
     recorder_ = std::make_unique<Recorder>(options_.run_folder.root, state_.step);
   }
   model_->train();
   speed_.skip_to(clock_.now_ns());
+}
+
+// It is no mistake to train with a codec that costs more than it saves (to see what it does to the accuracy, say); but
+// nobody should wait longer without knowing.
+void Trainer::warn_of_codec() {
+  const Codec* const codec = reducer_->codec();
+  if (codec == nullptr) return;
+  constexpr size_t kProbe = 1 << 18;
+  const CodecVerdict verdict = judge_codec_on(cluster_of(group_), *codec, measured_seconds_per_byte(*codec, kProbe),
+                                              sizeof(float) * static_cast<double>(parameter_count(*model_)));
+  if (!verdict.pays) log()->warning("comm.codec: {}", verdict.text);
 }
 
 void Trainer::resume() {
@@ -123,6 +139,12 @@ void Trainer::resume() {
   }
 }
 
+// How the run that is resumed summed its gradients; the next must, for the same bits.
+std::string Trainer::stored_plan() const {
+  const std::filesystem::path file = options_.run_folder.plan();
+  return options_.resume && keeps_files() && std::filesystem::exists(file) ? read_file(file) : "";
+}
+
 // A run may go on under another recipe (a longer one, say); nobody should have to guess later what it was trained with.
 void Trainer::report_changes() {
   if (!log() || !options_.run_folder.holds_a_run()) return;
@@ -136,7 +158,7 @@ void Trainer::open_loader() {
                                      LoaderOptions{.global_batch = batch_,
                                                    .rank = group_.rank(),
                                                    .ranks = group_.size(),
-                                                   .fill = static_cast<uint64_t>(recipe_.batch.fill),
+                                                   .fill = fill_schedule(recipe_),
                                                    .threads = static_cast<int>(recipe_.data.loader_threads),
                                                    .prefetch_batches = static_cast<int>(recipe_.data.prefetch_batches),
                                                    .seed = recipe_.train.seed,
@@ -157,15 +179,15 @@ void Trainer::make_step() {
                                "no statistics to share; choose a batch that divides the {} samples",
                                batch.global_count, group_.size(), data_.train->size()));
   if (reducer_->codec() != nullptr) reducer_->codec()->set_epoch(epoch());
-  // One rank may be told to stop; all must stop after the same step.
-  double stops = options_.stop.stop_requested() ? 1 : 0;
-  window_.add((*step_)({.batch = tensors_->of(batch),
-                        .global_count = static_cast<int64_t>(batch.global_count),
-                        .step = state_.step,
-                        .rate = rate_(epoch()),
-                        .momentum = momentum_(epoch()),
-                        .riders = std::span(&stops, 1)}));
-  stop_asked_ = stops > 0;
+  const StepOutcome outcome = (*step_)({.batch = tensors_->of(batch),
+                                        .global_count = static_cast<int64_t>(batch.global_count),
+                                        .step = state_.step,
+                                        .epoch = epoch(),
+                                        .rate = rate_(epoch()),
+                                        .momentum = momentum_(epoch()),
+                                        .stop = options_.stop});
+  stop_asked_ = outcome.stop_asked;
+  window_.add(outcome);
   state_.step += 1;
   state_.cursor_samples += batch.global_count;
   // Reading an outcome waits for the device; the CPU is always done.
@@ -215,6 +237,7 @@ void Trainer::evaluate() {
   const int64_t from_ns = clock_.now_ns();
   Evaluation evaluation;
   {
+    const AveragedWeights averaged(optimizer_->weight_average());
     const EvaluationStatistics statistics(*model_, recipe_, data_, group_);
     evaluation = (*evaluator_)(*model_);
   }

@@ -57,7 +57,9 @@ class Trainer {
  private:
   void begin();
   void resume();
+  std::string stored_plan() const;
   void report_changes();
+  void warn_of_codec();
   void open_loader();
   void make_step();
   void drain();

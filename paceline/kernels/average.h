@@ -1,0 +1,14 @@
+// An exponential moving average of weights: average <- keep·average + (1 - keep)·w.
+//
+// One pass: 8 bytes read and 4 written per parameter. Elementwise, so the bits do not depend on how callers cut the
+// run.
+#pragma once
+
+#include <cstddef>
+
+namespace paceline {
+
+void average_update(float* average, const float* weights, size_t count, double keep);
+void average_update_reference(float* average, const float* weights, size_t count, double keep);
+
+}  // namespace paceline

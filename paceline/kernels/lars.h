@@ -1,0 +1,41 @@
+// LARS on a run of parameters of one layer: SGD whose rate follows the layer's norms.
+//
+//   u <- momentum·u + local_rate·(scale·gradient + decay·w);   w <- w - u
+//   local_rate = rate · eta·‖w‖ / (‖g‖ + decay·‖w‖ + epsilon)
+//
+// The rate is inside the momentum buffer (MLPerf's order): what was gathered keeps the rate it was gathered with.
+// One pass for both norms (8 bytes read per parameter), one for the update (12 read, 8 written). The update is
+// elementwise, so its bits do not depend on how callers cut the run; those of the norms do, through the order of sums.
+#pragma once
+
+#include <cstddef>
+
+namespace paceline {
+
+struct LarsCoefficients {
+  float local_rate;
+  float momentum;
+  float weight_decay;
+  float gradient_scale;
+};
+
+void lars_update(float* weights, const float* gradient, float* momentum, size_t count, const LarsCoefficients& c);
+void lars_update_reference(float* weights, const float* gradient, float* momentum, size_t count,
+                           const LarsCoefficients& c);
+
+struct SquaredNorms {
+  double weights = 0;
+  double gradient = 0;
+};
+
+// Σw² and Σg² in double precision and fixed order.
+SquaredNorms squared_norms(const float* weights, const float* gradient, size_t count);
+SquaredNorms squared_norms_reference(const float* weights, const float* gradient, size_t count);
+
+// The rate of a layer. `rate` itself where there is nothing to adapt to: weights of norm 0 or below epsilon, or a
+// denominator of 0 (an all-zero gradient without decay). Finite in single precision whenever `rate` is: a gradient just
+// above 0 must not make it infinite. gradient_norm: after gradient_scale.
+double lars_rate(double rate, double eta, double epsilon, double weight_decay, double weight_norm,
+                 double gradient_norm);
+
+}  // namespace paceline

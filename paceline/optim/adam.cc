@@ -1,0 +1,62 @@
+#include "paceline/optim/adam.h"
+
+#include <cmath>
+
+#include "paceline/kernels/adam.h"
+
+namespace paceline {
+namespace {
+
+void update_on_device(const torch::Tensor& weights, const torch::Tensor& gradient, const torch::Tensor& first,
+                      const torch::Tensor& second, const AdamCoefficients& c) {
+  torch::Tensor g = gradient.mul(c.gradient_scale);
+  if (c.decoupled) {
+    weights.mul_(1 - c.rate * c.weight_decay);
+  } else {
+    g.add_(weights, c.weight_decay);
+  }
+  first.mul_(c.beta1).add_(g, 1 - c.beta1);
+  second.mul_(c.beta2).addcmul_(g, g, 1 - c.beta2);
+  const torch::Tensor root = second.sqrt().div_(std::sqrt(c.correction2)).add_(c.epsilon);
+  weights.addcdiv_(first, root, -c.rate / c.correction1);
+}
+
+}  // namespace
+
+Adam::Adam(std::vector<Parameter> parameters, AdamOptions options)
+    : parameters_(std::move(parameters)),
+      first_("first", parameters_),
+      second_("second", parameters_),
+      options_(options) {}
+
+void Adam::step(const StepCoefficients& coefficients) {
+  const torch::NoGradGuard no_grad;
+  const auto step = static_cast<double>(steps_.advance());
+  const auto of = [&](size_t parameter) -> AdamCoefficients {
+    return {.rate = coefficients.rate,
+            .beta1 = options_.beta1,
+            .beta2 = options_.beta2,
+            .epsilon = options_.epsilon,
+            .weight_decay = parameters_[parameter].decayed ? options_.weight_decay : 0,
+            .decoupled = options_.decoupled,
+            .correction1 = 1 - std::pow(options_.beta1, step),
+            .correction2 = 1 - std::pow(options_.beta2, step),
+            .gradient_scale = coefficients.gradient_scale};
+  };
+  const ChunkTable table(parameters_);
+  table.for_each([&](const Chunk& chunk) {
+    adam_update(chunk.weights, chunk.gradient, first_.at(chunk), second_.at(chunk), chunk.count, of(chunk.parameter));
+  });
+  for (const auto& [i, weights, gradient] : table.others())
+    update_on_device(weights, gradient, first_.of(i), second_.of(i), of(i));
+}
+
+Optimizer::State Adam::state() const {
+  State state;
+  first_.add_to(state, parameters_);
+  second_.add_to(state, parameters_);
+  steps_.add_to(state);
+  return state;
+}
+
+}  // namespace paceline

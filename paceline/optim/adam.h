@@ -1,0 +1,29 @@
+// Adam, and AdamW with decoupled weight decay; formulas in kernels/adam.h.
+#pragma once
+
+#include "paceline/optim/state_tensors.h"
+
+namespace paceline {
+
+struct AdamOptions {
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double epsilon = 1e-8;
+  double weight_decay = 0;
+  bool decoupled = false;  // AdamW
+};
+
+class Adam : public Optimizer {
+ public:
+  Adam(std::vector<Parameter> parameters, AdamOptions options);
+  void step(const StepCoefficients& coefficients) override;  // has no use for the momentum
+  State state() const override;                              // "first/<parameter>", "second/<parameter>", "step"
+
+ private:
+  std::vector<Parameter> parameters_;
+  StateTensors first_, second_;
+  StepCount steps_;
+  AdamOptions options_;
+};
+
+}  // namespace paceline

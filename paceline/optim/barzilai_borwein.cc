@@ -1,0 +1,71 @@
+#include "paceline/optim/barzilai_borwein.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "paceline/core/check.h"
+
+namespace paceline {
+namespace {
+
+// Squared: below this a move is rounding, and its curvature noise.
+constexpr double kTinyMoveSquared = 1e-24;
+
+}  // namespace
+
+BarzilaiBorweinOptions published_barzilai_borwein(double start_rate, double max_rate) {
+  return {.start_rate = start_rate, .max_rate = max_rate};
+}
+
+BarzilaiBorweinOptions useful_barzilai_borwein(double start_rate, double max_rate) {
+  return {.start_rate = start_rate,
+          .min_rate = 0.2 * start_rate,
+          .max_rate = max_rate,
+          .exact = false,
+          .factor = 0.5,
+          .less_for_noise = false,
+          .smoothing = 0.05,
+          .safeguard = false};
+}
+
+double previous_gradient_scale(double previous_samples, double samples) {
+  return std::sqrt(previous_samples / samples);
+}
+
+BarzilaiBorweinRate::BarzilaiBorweinRate(const BarzilaiBorweinOptions& options)
+    : options_(options), rate_(options.start_rate) {
+  CHECK_GT(options.max_rate, 0);
+  CHECK_LE(options.min_rate, options.max_rate);
+}
+
+BarzilaiBorweinRate::Outcome BarzilaiBorweinRate::update(const SecantMeasurement& measured) {
+  if (measured.overflow) return Outcome::overflow;
+  if (!(measured.move_squared > kTinyMoveSquared)) return Outcome::tiny_move;
+  const double curvature = measured.move_dot_change / measured.move_squared;
+  if (!(curvature > 0) || !std::isfinite(curvature)) return Outcome::no_curvature;
+
+  double proposed = options_.factor / curvature;
+  if (options_.less_for_noise && measured.batch_share < 1) {
+    const double noise_share = measured.noise / (measured.gradients * measured.gradient_squared);
+    proposed *= std::isfinite(noise_share) ? std::max(0.0, 1 - noise_share) : 0;
+  }
+  const double q = options_.smoothing > 0 ? options_.smoothing : std::min(1.0, measured.batch_share);
+  rate_ = std::clamp((1 - q) * rate_ + q * proposed, options_.min_rate, options_.max_rate);
+  return Outcome::followed;
+}
+
+bool armijo_holds(double loss, double loss_after, double rate, double gradient_squared, double c) {
+  return std::isfinite(loss_after) && loss_after <= loss - c * rate * gradient_squared;
+}
+
+int armijo_halvings(double rate, double loss, double gradient_squared,
+                    const std::function<double(double rate)>& loss_after) {
+  int halvings = 0;
+  while (halvings < kMostHalvings && !armijo_holds(loss, loss_after(rate), rate, gradient_squared)) {
+    rate /= 2;
+    ++halvings;
+  }
+  return halvings;
+}
+
+}  // namespace paceline

@@ -1,0 +1,44 @@
+#include "paceline/optim/bounded_moments.h"
+
+#include <cmath>
+
+namespace paceline {
+namespace {
+
+void update_on_device(const torch::Tensor& weights, const torch::Tensor& gradient, const torch::Tensor& first,
+                      const torch::Tensor& second, const AdaboundCoefficients& c) {
+  const torch::Tensor g = gradient.mul(c.gradient_scale).add_(weights, c.weight_decay);
+  first.mul_(c.beta1).add_(g, 1 - c.beta1);
+  second.mul_(c.beta2).addcmul_(g, g, 1 - c.beta2);
+  const torch::Tensor root = second.sqrt().div_(std::sqrt(c.correction2)).clamp_min_(c.epsilon);
+  const torch::Tensor rate = root.reciprocal_().mul_(c.rate).clamp_(c.lower, c.upper);
+  weights.addcmul_(rate, first, -1 / c.correction1);
+}
+
+}  // namespace
+
+BoundedMoments::BoundedMoments(const std::vector<Parameter>& parameters)
+    : first_("first", parameters), second_("second", parameters) {}
+
+void BoundedMoments::step(const std::vector<Parameter>& parameters, const AdaboundCoefficients& c) const {
+  const torch::NoGradGuard no_grad;
+  const auto of = [&](size_t parameter) {
+    AdaboundCoefficients own = c;
+    if (!parameters[parameter].decayed) own.weight_decay = 0;
+    return own;
+  };
+  const ChunkTable table(parameters);
+  table.for_each([&](const Chunk& chunk) {
+    adabound_update(chunk.weights, chunk.gradient, first_.at(chunk), second_.at(chunk), chunk.count,
+                    of(chunk.parameter));
+  });
+  for (const auto& [i, weights, gradient] : table.others())
+    update_on_device(weights, gradient, first_.of(i), second_.of(i), of(i));
+}
+
+void BoundedMoments::add_to(Optimizer::State& state, const std::vector<Parameter>& parameters) const {
+  first_.add_to(state, parameters);
+  second_.add_to(state, parameters);
+}
+
+}  // namespace paceline

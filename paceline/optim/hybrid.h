@@ -1,0 +1,44 @@
+// Hybrid gradient descent (Lu): a linear-scaling AdaBound warm-up until epoch T, then SGD with LARS.
+//
+// During the warm-up each element has a rate of its own, adaptive_rate/√v, between bounds that close in on the rate of
+// the schedule (lr·N), which should stay constant for so long; without bias correction. The hand-over keeps the weights
+// and drops both moments. The memory of a stage is there only while it lasts.
+#pragma once
+
+#include <optional>
+
+#include "paceline/optim/bounded_moments.h"
+#include "paceline/optim/lars.h"
+
+namespace paceline {
+
+struct HybridOptions {
+  double warmup_epochs = 10;    // T
+  double adaptive_rate = 1e-3;  // AdaBound's alpha
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double epsilon = 1e-8;  // the least √v of the warm-up; that of LARS is its own
+  LarsOptions lars = {};  // the second stage; its weight decay is that of both
+};
+
+class Hybrid : public Optimizer {
+ public:
+  Hybrid(std::vector<Parameter> parameters, HybridOptions options);
+  void step(const StepCoefficients& coefficients) override;
+
+  // "first/<parameter>", "second/<parameter>" before the hand-over, that of LARS after it.
+  State state() const override;
+  // Takes the state of either stage, and continues in that one.
+  void load_state(const State& saved, const std::string& source) override;
+
+ private:
+  void begin_warmup();
+  void hand_over();
+
+  std::vector<Parameter> parameters_;
+  HybridOptions options_;
+  std::optional<BoundedMoments> moments_;  // one of the two
+  std::optional<Lars> lars_;
+};
+
+}  // namespace paceline

@@ -1,0 +1,149 @@
+#include "paceline/optim/lars.h"
+
+#include <cmath>
+#include <limits>
+
+#include "paceline/kernels/lars.h"
+
+namespace paceline {
+namespace {
+
+// lars_rate() with norms that stay on the device: to read them would wait for it.
+torch::Tensor rate_on_device(const torch::Tensor& weights, const torch::Tensor& gradient, double rate,
+                             const LarsOptions& o, double gradient_scale) {
+  const auto norm = [](const torch::Tensor& x) { return torch::linalg_vector_norm(x, 2, {}, false, torch::kFloat64); };
+  const torch::Tensor weight_norm = norm(weights);
+  const torch::Tensor denominator =
+      norm(gradient).mul_(gradient_scale).add_(weight_norm, o.weight_decay).add_(o.epsilon);
+  const torch::Tensor adapted =
+      weight_norm.mul(rate * o.eta).div_(denominator).clamp_max_(std::numeric_limits<float>::max());
+  const torch::Tensor plain = (weight_norm == 0).logical_or_(weight_norm < o.epsilon).logical_or_(denominator == 0);
+  return adapted.masked_fill_(plain, rate).to(weights.scalar_type());
+}
+
+void update_on_device(const torch::Tensor& weights, const torch::Tensor& gradient, const torch::Tensor& momentum,
+                      const torch::Tensor& local_rate, double momentum_factor, double weight_decay,
+                      double gradient_scale) {
+  const torch::Tensor g = gradient.mul(gradient_scale).add_(weights, weight_decay);
+  momentum.mul_(momentum_factor).addcmul_(g, local_rate);
+  weights.sub_(momentum);
+}
+
+// One step on the CPU. A layer that falls to one thread as a whole gets its update as soon as its norms are known,
+// while it is in the cache; those cut between threads wait for a second pass.
+class CpuStep {
+ public:
+  CpuStep(const ChunkTable& table, const std::vector<Parameter>& parameters, const StateTensors& momentum,
+          const LarsOptions& options, const StepCoefficients& coefficients, double momentum_factor)
+      : table_(table),
+        parameters_(parameters),
+        momentum_(momentum),
+        options_(options),
+        coefficients_(coefficients),
+        momentum_factor_(momentum_factor),
+        norms_(table.chunks().size()),
+        done_(table.chunks().size()) {}
+
+  void run() {
+    table_.for_each_run([&](std::span<const Chunk> run) {
+      for_each_layer(run, [&](std::span<const Chunk> part) {
+        const bool adapted = is_adapted(part);
+        if (adapted) measure(part);
+        if (!adapted || is_whole(part)) update(part, rate_of(part));
+      });
+    });
+    std::vector<double> rates(parameters_.size());
+    for_each_layer(table_.chunks(), [&](std::span<const Chunk> layer) {
+      if (!done_[layer.front().index]) rates[layer.front().parameter] = rate_of(layer);
+    });
+    table_.for_each([&](const Chunk& chunk) {
+      if (!done_[chunk.index]) update({&chunk, 1}, rates[chunk.parameter]);
+    });
+  }
+
+ private:
+  template <class Visit>
+  static void for_each_layer(std::span<const Chunk> chunks, const Visit& visit) {
+    for (size_t first = 0, last = 0; first < chunks.size(); first = last) {
+      while (last < chunks.size() && chunks[last].parameter == chunks[first].parameter) ++last;
+      visit(chunks.subspan(first, last - first));
+    }
+  }
+
+  bool is_adapted(std::span<const Chunk> part) const { return parameters_[part.front().parameter].decayed; }
+  bool is_whole(std::span<const Chunk> part) const {
+    const int64_t end = part.back().begin + static_cast<int64_t>(part.back().count);
+    return part.front().begin == 0 && end == parameters_[part.front().parameter].tensor.numel();
+  }
+
+  void measure(std::span<const Chunk> part) {
+    for (const Chunk& chunk : part) norms_[chunk.index] = squared_norms(chunk.weights, chunk.gradient, chunk.count);
+  }
+
+  // The sums of chunks are added in the order of the table, whoever made them.
+  double rate_of(std::span<const Chunk> layer) const {
+    if (!is_adapted(layer)) return coefficients_.rate;
+    SquaredNorms norms;
+    for (const Chunk& chunk : layer) {
+      norms.weights += norms_[chunk.index].weights;
+      norms.gradient += norms_[chunk.index].gradient;
+    }
+    return lars_rate(coefficients_.rate, options_.eta, options_.epsilon, options_.weight_decay,
+                     std::sqrt(norms.weights), coefficients_.gradient_scale * std::sqrt(norms.gradient));
+  }
+
+  void update(std::span<const Chunk> part, double rate) {
+    const LarsCoefficients c = {.local_rate = static_cast<float>(rate),
+                                .momentum = static_cast<float>(momentum_factor_),
+                                .weight_decay = is_adapted(part) ? static_cast<float>(options_.weight_decay) : 0,
+                                .gradient_scale = static_cast<float>(coefficients_.gradient_scale)};
+    for (const Chunk& chunk : part) {
+      lars_update(chunk.weights, chunk.gradient, momentum_.at(chunk), chunk.count, c);
+      done_[chunk.index] = 1;
+    }
+  }
+
+  const ChunkTable& table_;
+  const std::vector<Parameter>& parameters_;
+  const StateTensors& momentum_;
+  const LarsOptions& options_;
+  const StepCoefficients& coefficients_;
+  const double momentum_factor_;
+  std::vector<SquaredNorms> norms_;  // of each chunk
+  std::vector<char> done_;           // each chunk; not bits: threads write them side by side
+};
+
+}  // namespace
+
+Lars::Lars(std::vector<Parameter> parameters, LarsOptions options)
+    : parameters_(std::move(parameters)), momentum_("momentum", parameters_), options_(options) {}
+
+void Lars::step(const StepCoefficients& coefficients) {
+  const torch::NoGradGuard no_grad;
+  const double momentum = corrected_momentum(coefficients), scale = coefficients.gradient_scale;
+  const ChunkTable table(parameters_);
+  CpuStep(table, parameters_, momentum_, options_, coefficients, momentum).run();
+  for (const auto& [i, weights, gradient] : table.others()) {
+    const bool adapted = parameters_[i].decayed;
+    const torch::Tensor rate = adapted ? rate_on_device(weights, gradient, coefficients.rate, options_, scale)
+                                       : torch::full({}, coefficients.rate, weights.options());
+    update_on_device(weights, gradient, momentum_.of(i), rate, momentum, adapted ? options_.weight_decay : 0, scale);
+  }
+}
+
+double Lars::corrected_momentum(const StepCoefficients& coefficients) const {
+  if (!options_.momentum_correction) return coefficients.momentum;
+  double& last_rate = *last_rate_.data_ptr<double>();
+  const double change = last_rate > 0 ? coefficients.rate / last_rate : 1;
+  last_rate = coefficients.rate;
+  return coefficients.momentum * change;
+}
+
+Optimizer::State Lars::state() const {
+  State state;
+  momentum_.add_to(state, parameters_);
+  if (options_.momentum_correction) state.emplace("rate", last_rate_);
+  return state;
+}
+
+}  // namespace paceline

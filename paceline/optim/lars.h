@@ -1,0 +1,36 @@
+// LARS: SGD with momentum whose rate follows the norms of each layer's weights and gradient; formulas in
+// kernels/lars.h.
+//
+// Biases and batch normalisation (Parameter::decayed is false) are neither adapted nor decayed: theirs is the plain
+// rate.
+#pragma once
+
+#include "paceline/optim/state_tensors.h"
+
+namespace paceline {
+
+struct LarsOptions {
+  double eta = 0.001;  // the trust coefficient: how far a layer may move in a step of rate 1, relative to its norm
+  double epsilon = 0;
+  double weight_decay = 0;
+  // The rate is inside the momentum buffer. When it changes, what is in the buffer keeps the old one; with this, it is
+  // multiplied by new rate / old rate (Goyal 2017, section 3).
+  bool momentum_correction = false;
+};
+
+class Lars : public Optimizer {
+ public:
+  Lars(std::vector<Parameter> parameters, LarsOptions options);
+  void step(const StepCoefficients& coefficients) override;
+  State state() const override;  // "momentum/<parameter>"; "rate", the last one, with momentum_correction
+
+ private:
+  double corrected_momentum(const StepCoefficients& coefficients) const;
+
+  std::vector<Parameter> parameters_;
+  StateTensors momentum_;
+  LarsOptions options_;
+  torch::Tensor last_rate_ = torch::zeros({}, torch::kFloat64);  // on the CPU
+};
+
+}  // namespace paceline
