@@ -1,7 +1,7 @@
 # paceline_folder(NAME [TORCH] DEPENDS folder... LIBRARIES target... WITHOUT file...)
 #
-# One folder of paceline/: its *.cc become the library paceline_NAME, each x_test.cc a test program of its own, known to
-# ctest as NAME/x. Sources are found, not listed: to add an algorithm is to add a file.
+# One folder of paceline/: its *.cc (with PACELINE_CUDA its *.cu, too) become the library paceline_NAME, each x_test.cc a
+# test program of its own, known to ctest as NAME/x. Sources are found, not listed: to add an algorithm is to add a file.
 # TORCH: the folder lies below the libtorch line; everything else must build without it.
 # WITHOUT: files that this build leaves out.
 function(paceline_folder name)
@@ -16,6 +16,10 @@ function(paceline_folder name)
   list(REMOVE_ITEM sources ${folder_WITHOUT})
   list(REMOVE_ITEM tests ${folder_WITHOUT})
   list(FILTER sources EXCLUDE REGEX "/main\\.cc$")
+  if(PACELINE_CUDA)
+    file(GLOB device_sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${name}/*.cu)
+    list(APPEND sources ${device_sources})
+  endif()
 
   set(library paceline_${name})
   set(dependencies ${folder_LIBRARIES} Threads::Threads)
@@ -72,8 +76,11 @@ endfunction()
 function(paceline_compile_options target scope)
   target_include_directories(${target} ${scope} $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>)
   target_compile_features(${target} ${scope} cxx_std_20)
-  # Contraction to fused multiply-add would make the bits depend on the processor that was compiled for.
-  target_compile_options(${target} PRIVATE -Wall -Wextra -Wno-missing-field-initializers -ffp-contract=off)
+  # Contraction to fused multiply-add would make the bits depend on the processor that was compiled for; without it, a
+  # GPU's are those of the CPU.
+  target_compile_options(${target} PRIVATE
+    $<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wno-missing-field-initializers;-ffp-contract=off>
+    $<$<COMPILE_LANGUAGE:CUDA>:-fmad=false;--expt-relaxed-constexpr;-Xcompiler=-Wall,-Wextra,-fPIC,-ffp-contract=off>)
   if(PACELINE_SANITIZE)
     target_compile_options(${target} PRIVATE -fsanitize=${PACELINE_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
     target_compile_definitions(${target} PRIVATE PACELINE_SANITIZED)

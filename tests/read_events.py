@@ -21,10 +21,11 @@ def recorded(folder):
     for line in (folder / "metrics.jsonl").read_text().splitlines():
         record = json.loads(line, parse_constant=lambda word: sys.exit(f"not JSON: {word}"))
         kind, step = record.pop("kind"), record.pop("step")
-        assert kind in ("train", "test"), kind
+        assert kind in ("train", "test", "layer"), kind
         del record["epoch"], record["seconds"]
+        tag = f"layer/{record.pop('layer')}" if kind == "layer" else kind
         for name, value in record.items():
-            points.setdefault(f"{kind}/{name}", []).append((step, None if value is None else as_float32(value)))
+            points.setdefault(f"{tag}/{name}", []).append((step, None if value is None else as_float32(value)))
     return points
 
 

@@ -25,6 +25,7 @@ FOREIGN = {
     r"jpeglib\.h": ["data/jpeg.cc"],
     r"mpi\.h": ["comm/engine_mpi.cc"],
     r"nccl\.h": ["comm/engine_nccl.cc"],
+    r"cuda_": ["kernels/*.cu", "kernels/device_*.h"],
     r"gloo/": ["comm/engine_gloo.cc", "comm/gloo_connections.*"],
     r"grpc": ["ps/transport_grpc.cc"],
     r"simgrid/": ["sim/smpi/*"],

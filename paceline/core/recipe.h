@@ -1,6 +1,6 @@
 // A recipe: everything that decides a run, read from TOML.
 //
-// The members below carry the defaults. recipe_keys.cc declares each key once (type, range, unit, meaning, when it
+// The members below carry the defaults. recipe_*_sections.cc declare each key once (type, range, unit, meaning, when it
 // applies); parsing, checking, --set, `paceline recipe keys`, `recipe show` and docs/recipe.md all come from there.
 #pragma once
 
@@ -55,11 +55,20 @@ struct Recipe {
     double target_accuracy = 0;
     uint64_t seed = 1;
     std::string device = "cpu";
-    std::string precision = "f32";
+    std::string precision = "f32";  // f32 | bf16 | f16
     int64_t threads = 0;
     double eval_every_epochs = 1;
     int64_t log_every_steps = 50;
+    int64_t diagnose_every_steps = 0;
   } train;
+
+  struct Precision {
+    std::string loss_scaling = "none";  // none | static | dynamic
+    double loss_scale = 65536;
+    int64_t growth_steps = 2000;
+    double floor = 1;
+    int64_t most_skips = 50;
+  } precision;
 
   struct Loss {
     std::string name = "cross_entropy";

@@ -25,6 +25,7 @@ class Contradictions {
   std::vector<std::string> find() {
     check_batch();
     check_batch_phases();
+    check_precision();
     check_codec();
     check_optimizer();
     check_every_key_applies();
@@ -81,6 +82,18 @@ class Contradictions {
       return false;
     }
     return true;
+  }
+
+  void check_precision() {
+    const Recipe::Precision& precision = recipe_.precision;
+    if (recipe_.train.precision == "f16" && recipe_.train.device == "cpu")
+      refuse("train.precision",
+             "\"f16\" needs train.device = \"cuda\": processors have no fast arithmetic for it; use \"bf16\" or "
+             "\"f32\" ({})",
+             it_is(recipe_, "train.device"));
+    if (precision.loss_scaling == "dynamic" && precision.floor > precision.loss_scale)
+      refuse("precision.floor", "{} is above precision.loss_scale ({})", print_number(precision.floor),
+             it_is(recipe_, "precision.loss_scale"));
   }
 
   void check_codec() {

@@ -138,7 +138,8 @@ TEST(RecipeErrors, WordsThatAreNotInTheList) {
   expect_messages({
       {"[train]\ndevice = \"cdua\"\n",
        "r.toml:2:10: train.device: \"cdua\" is not allowed; did you mean 'cuda'? (allowed: cpu, cuda)"},
-      {"[train]\nprecision = \"bf16\"\n", "r.toml:2:13: train.precision: \"bf16\" is not allowed (allowed: f32)"},
+      {"[train]\nprecision = \"bf17\"\n",
+       "r.toml:2:13: train.precision: \"bf17\" is not allowed; did you mean 'bf16'? (allowed: f32, bf16, f16)"},
       {"[schedule]\nname = \"cosin\"\n",
        "r.toml:2:8: schedule.name: \"cosin\" is not allowed; did you mean 'cosine'? (allowed: constant, step, "
        "exponential, "
@@ -188,6 +189,23 @@ TEST(RecipeErrors, KeysWithoutEffect) {
        "r.toml:2:1)"},
       {"[optimizer]\nmomentum = 0\nnesterov = true\n",
        "r.toml:3:1: optimizer.nesterov: applies only with optimizer.momentum > 0 (it is 0 at r.toml:2:1)"},
+  });
+}
+
+TEST(RecipeErrors, Precision) {
+  expect_messages({
+      {"[train]\nprecision = \"f16\"\n",
+       "r.toml:2:1: train.precision: \"f16\" needs train.device = \"cuda\": processors have no fast arithmetic for it; "
+       "use \"bf16\" or \"f32\" (it is \"cpu\" by default)"},
+      {"[train]\nprecision = \"bf16\"\n[precision]\nloss_scale = 8\n",
+       "r.toml:4:1: precision.loss_scale: applies only with precision.loss_scaling other than \"none\" (it is \"none\" "
+       "by default)"},
+      {"[precision]\nloss_scaling = \"static\"\ngrowth_steps = 8\n",
+       "r.toml:3:1: precision.growth_steps: applies only with precision.loss_scaling = \"dynamic\" (it is \"static\" "
+       "at "
+       "r.toml:2:1)"},
+      {"[precision]\nloss_scaling = \"dynamic\"\nloss_scale = 8\nfloor = 16\n",
+       "r.toml:4:1: precision.floor: 16 is above precision.loss_scale (it is 8 at r.toml:3:1)"},
   });
 }
 

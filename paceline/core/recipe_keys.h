@@ -1,5 +1,5 @@
-// How the keys of a recipe are declared (recipe_keys.cc): what parsing, checking, printing and the documentation share.
-// Users of recipes need recipe.h only.
+// How the keys of a recipe are declared (recipe_*_sections.cc): what parsing, checking, printing and the documentation
+// share. Users of recipes need recipe.h only.
 #pragma once
 
 #include <limits>

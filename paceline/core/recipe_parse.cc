@@ -117,6 +117,8 @@ class RecipeParser {
 
   Recipe finish() {
     throw_problems();
+    if (recipe_.train.precision == "f16" && !recipe_.written.contains("precision.loss_scaling"))
+      recipe_.precision.loss_scaling = "dynamic";
     const std::vector<std::string> found = contradictions(recipe_);
     if (!found.empty()) throw RecipeError(fmt::format("{}", fmt::join(found, "\n")));
     if (recipe_.batch.local > 0) recipe_.batch.global = 0;

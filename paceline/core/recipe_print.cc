@@ -10,7 +10,7 @@ namespace {
 // The introduction of docs/recipe.md; the tables follow.
 constexpr std::string_view kIntroduction = R"(# The keys of a recipe
 
-<!-- Made by `paceline recipe keys --markdown > docs/recipe.md`; the source is paceline/core/recipe_keys.cc. -->
+<!-- Made by `paceline recipe keys --markdown > docs/recipe.md`; the source is paceline/core/recipe_*_sections.cc. -->
 
 A recipe is a [TOML](https://toml.io) file. A key that is not given has its default; an unknown key, a value that is not
 allowed and a key without effect are errors. `--set section.key=value` on the command line goes before the file: the

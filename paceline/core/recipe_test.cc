@@ -50,10 +50,16 @@ max_steps = 77
 target_accuracy = 0.91
 seed = 9223372036854775807
 device = "cuda"
-precision = "f32"
+precision = "f16"
 threads = 3
 eval_every_epochs = 0.5
 log_every_steps = 10
+diagnose_every_steps = 20
+[precision]
+loss_scale = 1024
+growth_steps = 100
+floor = 2
+most_skips = 7
 [loss]
 name = "cross_entropy"
 label_smoothing = 0.1
@@ -138,6 +144,13 @@ TEST(Recipe, EveryKeyReachesItsMember) {
   EXPECT_EQ(r.train.threads, 3);
   EXPECT_EQ(r.train.eval_every_epochs, 0.5);
   EXPECT_EQ(r.train.log_every_steps, 10);
+  EXPECT_EQ(r.train.diagnose_every_steps, 20);
+  EXPECT_EQ(r.train.precision, "f16");
+  EXPECT_EQ(r.precision.loss_scaling, "dynamic");  // nobody said so: f16 needs it
+  EXPECT_EQ(r.precision.loss_scale, 1024);
+  EXPECT_EQ(r.precision.growth_steps, 100);
+  EXPECT_EQ(r.precision.floor, 2);
+  EXPECT_EQ(r.precision.most_skips, 7);
   EXPECT_EQ(r.loss.label_smoothing, 0.1);
   EXPECT_EQ(r.optimizer.name, "somebody_elses");
   EXPECT_EQ(r.optimizer.rate, 0.1 + 0.2);
@@ -195,16 +208,28 @@ TEST(Recipe, EveryKeyOfAnOptimizerReachesItsMember) {
 
 TEST(Recipe, PrintedItParsesToItself) {
   const std::string rest = "\ntrain.epochs = 8\n";
-  for (const std::string& toml : std::vector<std::string>{
-           "", std::string(kEverything), "batch.global = 77" + rest,
-           "schedule = {name = \"polynomial\", power = 1.1, end_rate = 1e-3}" + rest,
-           "schedule = {name = \"cosine\", end_rate = 0.05}" + rest,
-           "schedule = {name = \"exponential\", factor = 0.97}", "loss.name = \"mse\"", "optimizer.momentum = 0",
-           "train = {epochs = 0, max_steps = 1}", "data.root = 'C:\\x \"y\" \t\u00e9'", "comm.bucket_bytes = 1234567",
-           "optimizer.weight_decay = -0.0", "optimizer = {name = \"lars\", eta = 0.01, epsilon = 0}",
-           "optimizer = {name = \"adamw\", beta1 = 0.8}", "optimizer = {name = \"rmsprop\", alpha = 0.9}",
-           "optimizer = {name = \"adabound\", final_rate = 1}",
-           "optimizer = {name = \"hybrid\", hybrid_epochs = 3}" + rest}) {
+  for (const std::string& toml :
+       std::vector<std::string>{"",
+                                std::string(kEverything),
+                                "batch.global = 77" + rest,
+                                "schedule = {name = \"polynomial\", power = 1.1, end_rate = 1e-3}" + rest,
+                                "schedule = {name = \"cosine\", end_rate = 0.05}" + rest,
+                                "schedule = {name = \"exponential\", factor = 0.97}",
+                                "loss.name = \"mse\"",
+                                "optimizer.momentum = 0",
+                                "train = {epochs = 0, max_steps = 1}",
+                                "data.root = 'C:\\x \"y\" \t\u00e9'",
+                                "comm.bucket_bytes = 1234567",
+                                "optimizer.weight_decay = -0.0",
+                                "train = {precision = \"f16\", device = \"cuda\"}",
+                                "train = {precision = \"f16\", device = \"cuda\"}\nprecision.loss_scaling = \"none\"",
+                                "precision = {loss_scaling = \"static\", loss_scale = 8}",
+                                "train.precision = \"bf16\"",
+                                "optimizer = {name = \"lars\", eta = 0.01, epsilon = 0}",
+                                "optimizer = {name = \"adamw\", beta1 = 0.8}",
+                                "optimizer = {name = \"rmsprop\", alpha = 0.9}",
+                                "optimizer = {name = \"adabound\", final_rate = 1}",
+                                "optimizer = {name = \"hybrid\", hybrid_epochs = 3}" + rest}) {
     const Recipe recipe = parse_recipe(toml, "r.toml");
     const std::string printed = print_recipe(recipe);
     const Recipe again = parse_recipe(printed, "r.toml");

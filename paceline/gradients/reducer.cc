@@ -287,8 +287,8 @@ void Reducer::each_run(std::vector<std::vector<float>>& runs, const Visit& visit
 }
 
 std::map<std::string, torch::Tensor> Reducer::state() const {
+  if (!sum_) return debts_;
   std::map<std::string, torch::Tensor> state;
-  if (!sum_) return state;
   each_run(sum_->residuals(), [&](const Slot& slot, const torch::Tensor& part) {
     state["residual." + slot.parameter.name] = part.clone();
   });

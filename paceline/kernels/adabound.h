@@ -10,6 +10,8 @@
 
 #include <cstddef>
 
+#include "paceline/kernels/on_device.h"
+
 namespace paceline {
 
 struct AdaboundCoefficients {
@@ -28,5 +30,10 @@ void adabound_update(float* weights, const float* gradient, float* first, float*
                      const AdaboundCoefficients& c);
 void adabound_update_reference(float* weights, const float* gradient, float* first, float* second, size_t count,
                                const AdaboundCoefficients& c);
+
+// Of all tensors of a table at once, with the same bits (states: first, second). What is prepared serves every
+// update that follows; c.weight_decay is for tensors that are decayed.
+void adabound_prepare_on_device(const DeviceTable& table, const AdaboundCoefficients& c);
+void adabound_update_on_device(const DeviceTable& table);
 
 }  // namespace paceline

@@ -10,6 +10,8 @@
 
 #include <cstddef>
 
+#include "paceline/kernels/on_device.h"
+
 namespace paceline {
 
 struct AdamCoefficients {
@@ -28,5 +30,10 @@ void adam_update(float* weights, const float* gradient, float* first, float* sec
                  const AdamCoefficients& c);
 void adam_update_reference(float* weights, const float* gradient, float* first, float* second, size_t count,
                            const AdamCoefficients& c);
+
+// Of all tensors of a table at once, with the same bits (states: first, second). What is prepared serves every
+// update that follows; c.weight_decay is for tensors that are decayed.
+void adam_prepare_on_device(const DeviceTable& table, const AdamCoefficients& c);
+void adam_update_on_device(const DeviceTable& table);
 
 }  // namespace paceline

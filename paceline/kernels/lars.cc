@@ -1,8 +1,6 @@
 #include "paceline/kernels/lars.h"
 
-#include <algorithm>
 #include <cstring>
-#include <limits>
 
 #include "paceline/kernels/dispatch.h"
 
@@ -63,14 +61,6 @@ SquaredNorms squared_norms(const float* weights, const float* gradient, size_t c
   double totals[2];
   sum_squares(weights, gradient, count, totals);
   return {.weights = totals[0], .gradient = totals[1]};
-}
-
-double lars_rate(double rate, double eta, double epsilon, double weight_decay, double weight_norm,
-                 double gradient_norm) {
-  const double denominator = gradient_norm + weight_decay * weight_norm + epsilon;
-  if (weight_norm == 0 || weight_norm < epsilon || denominator == 0) return rate;
-  constexpr double kMost = std::numeric_limits<float>::max();
-  return std::min(rate * (eta * weight_norm / denominator), std::max(rate, kMost));
 }
 
 }  // namespace paceline

@@ -8,7 +8,11 @@
 // elementwise, so its bits do not depend on how callers cut the run; those of the norms do, through the order of sums.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
+#include <limits>
+
+#include "paceline/kernels/on_device.h"
 
 namespace paceline {
 
@@ -35,7 +39,24 @@ SquaredNorms squared_norms_reference(const float* weights, const float* gradient
 // The rate of a layer. `rate` itself where there is nothing to adapt to: weights of norm 0 or below epsilon, or a
 // denominator of 0 (an all-zero gradient without decay). Finite in single precision whenever `rate` is: a gradient just
 // above 0 must not make it infinite. gradient_norm: after gradient_scale.
-double lars_rate(double rate, double eta, double epsilon, double weight_decay, double weight_norm,
-                 double gradient_norm);
+constexpr double lars_rate(double rate, double eta, double epsilon, double weight_decay, double weight_norm,
+                           double gradient_norm) {
+  const double denominator = gradient_norm + weight_decay * weight_norm + epsilon;
+  if (weight_norm == 0 || weight_norm < epsilon || denominator == 0) return rate;
+  constexpr double kMost = std::numeric_limits<float>::max();
+  return std::min(rate * (eta * weight_norm / denominator), std::max(rate, kMost));
+}
+
+struct LarsStep {
+  double rate, eta, epsilon;
+  double momentum;
+  double weight_decay;  // of tensors that are decayed; the others are not adapted either
+  double gradient_scale;
+};
+
+// Norms, rates and update of all tensors of a table (states: momentum); what is prepared serves every update that
+// follows. On the device: sums, two numbers for each chunk, aligned to 16 bytes; rates, one for each tensor.
+void lars_prepare_on_device(const DeviceTable& table, const LarsStep& step);
+void lars_update_on_device(const DeviceTable& table, double* sums, float* rates);
 
 }  // namespace paceline

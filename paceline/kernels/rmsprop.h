@@ -9,6 +9,8 @@
 
 #include <cstddef>
 
+#include "paceline/kernels/on_device.h"
+
 namespace paceline {
 
 struct RmspropCoefficients {
@@ -24,5 +26,10 @@ void rmsprop_update(float* weights, const float* gradient, float* second, float*
                     const RmspropCoefficients& c);
 void rmsprop_update_reference(float* weights, const float* gradient, float* second, float* momentum, size_t count,
                               const RmspropCoefficients& c);
+
+// Of all tensors of a table at once, with the same bits (states: second, momentum). What is prepared serves every
+// update that follows; c.weight_decay is for tensors that are decayed.
+void rmsprop_prepare_on_device(const DeviceTable& table, const RmspropCoefficients& c);
+void rmsprop_update_on_device(const DeviceTable& table);
 
 }  // namespace paceline

@@ -9,6 +9,8 @@
 
 #include <cstddef>
 
+#include "paceline/kernels/on_device.h"
+
 namespace paceline {
 
 struct SgdCoefficients {
@@ -22,6 +24,11 @@ struct SgdCoefficients {
 void sgd_update(float* weights, const float* gradient, float* momentum, size_t count, const SgdCoefficients& c);
 void sgd_update_reference(float* weights, const float* gradient, float* momentum, size_t count,
                           const SgdCoefficients& c);
+
+// Of all tensors of a table at once, with the same bits (states: momentum). What is prepared serves every
+// update that follows; c.weight_decay is for tensors that are decayed.
+void sgd_prepare_on_device(const DeviceTable& table, const SgdCoefficients& c);
+void sgd_update_on_device(const DeviceTable& table);
 
 // In double precision and fixed order.
 double sum_of_squares(const float* values, size_t count);

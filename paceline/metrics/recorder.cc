@@ -43,14 +43,25 @@ Recorder::Recorder(const std::filesystem::path& run_folder, int64_t resumed_step
       events_(run_folder, wall_time_seconds(), resumed_step == 0 ? 0 : resumed_step + 1) {}
 
 void Recorder::record(const std::string& kind, int64_t step, double epoch, double seconds, const Values& values) {
-  nlohmann::ordered_json line = {{"kind", kind}, {"step", step}, {"epoch", epoch}, {"seconds", seconds}};
+  write({{"kind", kind}, {"step", step}, {"epoch", epoch}, {"seconds", seconds}}, kind, values);
+}
+
+void Recorder::record_of(const std::string& kind, const std::string& which, int64_t step, double epoch, double seconds,
+                         const Values& values) {
+  write({{"kind", kind}, {"step", step}, {"epoch", epoch}, {"seconds", seconds}, {kind, which}}, kind + "/" + which,
+        values);
+}
+
+void Recorder::write(nlohmann::ordered_json line, const std::string& tag, const Values& values) {
   for (const auto& [name, value] : values) line[name] = value;
   lines_.append(line.dump() + "\n");  // dump() writes null for what is not finite
 
   const double now = wall_time_seconds();
-  for (const auto& [name, value] : values) events_.scalar(kind + "/" + name, step, static_cast<float>(value), now);
+  const auto step = line["step"].get<int64_t>();
+  for (const auto& [name, value] : values) events_.scalar(tag + "/" + name, step, static_cast<float>(value), now);
 
-  if (kind == "test" || seconds - flushed_seconds_ >= 1) {
+  const auto seconds = line["seconds"].get<double>();
+  if (line["kind"] == "test" || seconds - flushed_seconds_ >= 1) {
     flush();
     flushed_seconds_ = seconds;
   }

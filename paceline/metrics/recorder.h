@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
 #include <vector>
@@ -25,11 +26,17 @@ class Recorder {
   // kind: "train" or "test". seconds: since the run began. What is not finite becomes null.
   // run_chart.h draws the values named "loss" and "accuracy" (a fraction).
   void record(const std::string& kind, int64_t step, double epoch, double seconds, const Values& values);
+  // Of one of several things: {"kind":"layer","step":..,"epoch":..,"seconds":..,"layer":"fc.weight",values...}, and
+  // "layer/fc.weight/NAME" for TensorBoard.
+  void record_of(const std::string& kind, const std::string& which, int64_t step, double epoch, double seconds,
+                 const Values& values);
 
   // record() flushes by itself once a second of the run, and after each test.
   void flush();
 
  private:
+  void write(nlohmann::ordered_json line, const std::string& tag, const Values& values);
+
   AppendFile lines_;
   EventFile events_;
   double flushed_seconds_ = 0;

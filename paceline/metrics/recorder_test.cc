@@ -46,6 +46,17 @@ TEST_F(RecorderTest, WritesOneObjectALineInTheGivenOrder) {
             "{\"kind\":\"test\",\"step\":10,\"epoch\":0.5,\"seconds\":1.5}\n");
 }
 
+TEST_F(RecorderTest, OneOfSeveralThingsHasItsName) {
+  Recorder recorder(folder_, 0);
+  recorder.record_of("layer", "fc.weight", 10, 0.5, 1.25, {{"weight_norm", 2}, {"gradient_norm", NAN}});
+  recorder.flush();
+  EXPECT_EQ(
+      lines(),
+      "{\"kind\":\"layer\",\"step\":10,\"epoch\":0.5,\"seconds\":1.25,\"layer\":\"fc.weight\",\"weight_norm\":2.0,"
+      "\"gradient_norm\":null}\n");
+  EXPECT_THAT(events(), HasSubstr("layer/fc.weight/weight_norm"));
+}
+
 TEST_F(RecorderTest, NumbersComeBackExactly) {
   Recorder recorder(folder_, 0);
   recorder.record("train", int64_t{1} << 53, 1.0 / 3, 1e-300, {{"loss", 0.1f}, {"rate", 1.7976931348623157e308}});

@@ -51,7 +51,11 @@ torch::Tensor BatchNorm2d::forward(const torch::Tensor& images) {
     }
     num_batches_tracked_.add_(1);
     values_per_channel_ = images.numel() / images.size(1);
-    if (sum_) return sync_batch_norm(images, weight_, bias_, {running_mean_, running_var_, momentum_}, kEpsilon, sum_);
+    if (sum_) {  // in f32, whatever the convolutions compute in: torch's own keeps f32 statistics by itself
+      return sync_batch_norm(images.to(weight_.scalar_type()), weight_, bias_, {running_mean_, running_var_, momentum_},
+                             kEpsilon, sum_)
+          .to(images.scalar_type());
+    }
   }
   return torch::batch_norm(images, weight_, bias_, running_mean_, running_var_, is_training(), momentum_, kEpsilon,
                            /*cudnn_enabled=*/true);

@@ -22,9 +22,12 @@ class Adabound : public Optimizer {
  public:
   Adabound(std::vector<Parameter> parameters, AdaboundOptions options);
   void step(const StepCoefficients& coefficients) override;  // has no use for the momentum
-  State state() const override;                              // "first/<parameter>", "second/<parameter>", "step"
+  void prepare(const StepCoefficients& coefficients) override;
+  State state() const override;  // "first/<parameter>", "second/<parameter>", "step"
 
  private:
+  AdaboundCoefficients now(const StepCoefficients& coefficients) const;
+
   std::vector<Parameter> parameters_;
   BoundedMoments moments_;
   StepCount steps_;

@@ -2,8 +2,6 @@
 
 #include <cmath>
 
-#include "paceline/kernels/adam.h"
-
 namespace paceline {
 namespace {
 
@@ -27,28 +25,44 @@ Adam::Adam(std::vector<Parameter> parameters, AdamOptions options)
     : parameters_(std::move(parameters)),
       first_("first", parameters_),
       second_("second", parameters_),
+      on_device_(parameters_, {&first_, &second_}),
       options_(options) {}
+
+AdamCoefficients Adam::now(const StepCoefficients& coefficients, bool decayed) const {
+  const auto step = static_cast<double>(steps_.count());
+  return {.rate = coefficients.rate,
+          .beta1 = options_.beta1,
+          .beta2 = options_.beta2,
+          .epsilon = options_.epsilon,
+          .weight_decay = decayed ? options_.weight_decay : 0,
+          .decoupled = options_.decoupled,
+          .correction1 = 1 - std::pow(options_.beta1, step),
+          .correction2 = 1 - std::pow(options_.beta2, step),
+          .gradient_scale = coefficients.gradient_scale};
+}
+
+void Adam::prepare(const StepCoefficients& coefficients) {
+  steps_.advance();
+  on_device_.prepare([&](const DeviceTable& table) { adam_prepare_on_device(table, now(coefficients, true)); });
+}
 
 void Adam::step(const StepCoefficients& coefficients) {
   const torch::NoGradGuard no_grad;
-  const auto step = static_cast<double>(steps_.advance());
-  const auto of = [&](size_t parameter) -> AdamCoefficients {
-    return {.rate = coefficients.rate,
-            .beta1 = options_.beta1,
-            .beta2 = options_.beta2,
-            .epsilon = options_.epsilon,
-            .weight_decay = parameters_[parameter].decayed ? options_.weight_decay : 0,
-            .decoupled = options_.decoupled,
-            .correction1 = 1 - std::pow(options_.beta1, step),
-            .correction2 = 1 - std::pow(options_.beta2, step),
-            .gradient_scale = coefficients.gradient_scale};
-  };
+  if (!on_device_.is_capturing()) prepare(coefficients);
+  on_device_.update(parameters_, coefficients, adam_update_on_device);
+  if (on_device_.has_all()) return;
+
+  const auto own = read_scaling(coefficients);
+  if (!own) return;
+  const auto of = [&](size_t parameter) { return now(*own, parameters_[parameter].decayed); };
   const ChunkTable table(parameters_);
   table.for_each([&](const Chunk& chunk) {
     adam_update(chunk.weights, chunk.gradient, first_.at(chunk), second_.at(chunk), chunk.count, of(chunk.parameter));
   });
-  for (const auto& [i, weights, gradient] : table.others())
-    update_on_device(weights, gradient, first_.of(i), second_.of(i), of(i));
+  for (const auto& [i, weights, gradient] : table.others()) {
+    if (!on_device_.contains(i)) update_on_device(weights, gradient, first_.of(i), second_.of(i), of(i));
+  }
+  write_halves(parameters_);
 }
 
 Optimizer::State Adam::state() const {

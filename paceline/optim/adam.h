@@ -1,7 +1,8 @@
 // Adam, and AdamW with decoupled weight decay; formulas in kernels/adam.h.
 #pragma once
 
-#include "paceline/optim/state_tensors.h"
+#include "paceline/kernels/adam.h"
+#include "paceline/optim/device_parameters.h"
 
 namespace paceline {
 
@@ -17,11 +18,15 @@ class Adam : public Optimizer {
  public:
   Adam(std::vector<Parameter> parameters, AdamOptions options);
   void step(const StepCoefficients& coefficients) override;  // has no use for the momentum
-  State state() const override;                              // "first/<parameter>", "second/<parameter>", "step"
+  void prepare(const StepCoefficients& coefficients) override;
+  State state() const override;  // "first/<parameter>", "second/<parameter>", "step"
 
  private:
+  AdamCoefficients now(const StepCoefficients& coefficients, bool decayed) const;
+
   std::vector<Parameter> parameters_;
   StateTensors first_, second_;
+  DeviceParameters on_device_;
   StepCount steps_;
   AdamOptions options_;
 };

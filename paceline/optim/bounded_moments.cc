@@ -18,12 +18,23 @@ void update_on_device(const torch::Tensor& weights, const torch::Tensor& gradien
 }  // namespace
 
 BoundedMoments::BoundedMoments(const std::vector<Parameter>& parameters)
-    : first_("first", parameters), second_("second", parameters) {}
+    : first_("first", parameters), second_("second", parameters), on_device_(parameters, {&first_, &second_}) {}
 
-void BoundedMoments::step(const std::vector<Parameter>& parameters, const AdaboundCoefficients& c) const {
+void BoundedMoments::prepare(const AdaboundCoefficients& c) const {
+  on_device_.prepare([&](const DeviceTable& table) { adabound_prepare_on_device(table, c); });
+}
+
+void BoundedMoments::update(const std::vector<Parameter>& parameters, const AdaboundCoefficients& c,
+                            const StepCoefficients& step) {
   const torch::NoGradGuard no_grad;
+  on_device_.update(parameters, step, adabound_update_on_device);
+  if (on_device_.has_all()) return;
+
+  const auto scaled = read_scaling(step);
+  if (!scaled) return;
   const auto of = [&](size_t parameter) {
     AdaboundCoefficients own = c;
+    own.gradient_scale = scaled->gradient_scale;
     if (!parameters[parameter].decayed) own.weight_decay = 0;
     return own;
   };
@@ -32,8 +43,10 @@ void BoundedMoments::step(const std::vector<Parameter>& parameters, const Adabou
     adabound_update(chunk.weights, chunk.gradient, first_.at(chunk), second_.at(chunk), chunk.count,
                     of(chunk.parameter));
   });
-  for (const auto& [i, weights, gradient] : table.others())
-    update_on_device(weights, gradient, first_.of(i), second_.of(i), of(i));
+  for (const auto& [i, weights, gradient] : table.others()) {
+    if (!on_device_.contains(i)) update_on_device(weights, gradient, first_.of(i), second_.of(i), of(i));
+  }
+  write_halves(parameters);
 }
 
 void BoundedMoments::add_to(Optimizer::State& state, const std::vector<Parameter>& parameters) const {

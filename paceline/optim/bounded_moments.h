@@ -3,7 +3,7 @@
 #pragma once
 
 #include "paceline/kernels/adabound.h"
-#include "paceline/optim/state_tensors.h"
+#include "paceline/optim/device_parameters.h"
 
 namespace paceline {
 
@@ -11,13 +11,19 @@ class BoundedMoments {
  public:
   explicit BoundedMoments(const std::vector<Parameter>& parameters);
 
-  // `parameters` are those it was made with. c.weight_decay is for those that are decayed.
-  void step(const std::vector<Parameter>& parameters, const AdaboundCoefficients& c) const;
+  // The two halves of a step: Optimizer::prepare() and the update. `parameters` are those it was made with.
+  // c.weight_decay is for those that are decayed; the update takes its gradient_scale from `step`, which may have to
+  // scale it.
+  void prepare(const AdaboundCoefficients& c) const;
+  void update(const std::vector<Parameter>& parameters, const AdaboundCoefficients& c, const StepCoefficients& step);
+
+  bool is_capturing() const { return on_device_.is_capturing(); }
 
   void add_to(Optimizer::State& state, const std::vector<Parameter>& parameters) const;  // "first/...", "second/..."
 
  private:
   StateTensors first_, second_;
+  DeviceParameters on_device_;
 };
 
 }  // namespace paceline

@@ -13,8 +13,9 @@ ChunkTable::ChunkTable(const std::vector<Parameter>& parameters, Members members
     const torch::Tensor& weights = parameters[i].tensor;
     torch::Tensor gradient;
     if (members == Members::with_gradient) {
-      if (!weights.grad().defined()) continue;
-      gradient = with_layout_of(weights, weights.grad());
+      gradient = gradient_of(parameters[i]);
+      if (!gradient.defined()) continue;
+      gradient = with_layout_of(weights, gradient.to(weights.scalar_type()));
     }
     if (!weights.is_cpu() || weights.scalar_type() != torch::kFloat32) {
       others_.push_back({i, weights, gradient});

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "paceline/core/check.h"
 #include "paceline/kernels/adabound_bounds.h"
 
 namespace paceline {
@@ -21,24 +22,33 @@ void Hybrid::hand_over() {
   lars_.emplace(parameters_, options_.lars);
 }
 
-void Hybrid::step(const StepCoefficients& coefficients) {
-  if (moments_ && coefficients.epoch >= options_.warmup_epochs) hand_over();
-  if (lars_) {
-    lars_->step(coefficients);
-    return;
-  }
+AdaboundCoefficients Hybrid::warmup(const StepCoefficients& coefficients) const {
   const RateBounds bounds =
       warmup_bounds(coefficients.rate, options_.beta2, coefficients.epoch, options_.warmup_epochs);
-  moments_->step(parameters_, {.rate = options_.adaptive_rate,
-                               .lower = bounds.lower,
-                               .upper = bounds.upper,
-                               .beta1 = options_.beta1,
-                               .beta2 = options_.beta2,
-                               .epsilon = options_.epsilon,
-                               .weight_decay = options_.lars.weight_decay,
-                               .correction1 = 1,
-                               .correction2 = 1,
-                               .gradient_scale = coefficients.gradient_scale});
+  return {.rate = options_.adaptive_rate,
+          .lower = bounds.lower,
+          .upper = bounds.upper,
+          .beta1 = options_.beta1,
+          .beta2 = options_.beta2,
+          .epsilon = options_.epsilon,
+          .weight_decay = options_.lars.weight_decay,
+          .correction1 = 1,
+          .correction2 = 1,
+          .gradient_scale = coefficients.gradient_scale};
+}
+
+void Hybrid::prepare(const StepCoefficients& coefficients) {
+  if (lars_) return lars_->prepare(coefficients);
+  CHECK_TRUE(!is_over(coefficients), "the warm-up is over at epoch {}: take a step, and capture it again",
+             coefficients.epoch);
+  moments_->prepare(warmup(coefficients));
+}
+
+void Hybrid::step(const StepCoefficients& coefficients) {
+  if (moments_ && is_over(coefficients)) hand_over();
+  if (lars_) return lars_->step(coefficients);
+  if (!moments_->is_capturing()) prepare(coefficients);
+  moments_->update(parameters_, warmup(coefficients), coefficients);
 }
 
 Optimizer::State Hybrid::state() const {

@@ -25,6 +25,7 @@ class Hybrid : public Optimizer {
  public:
   Hybrid(std::vector<Parameter> parameters, HybridOptions options);
   void step(const StepCoefficients& coefficients) override;
+  void prepare(const StepCoefficients& coefficients) override;  // a graph of the warm-up serves until the hand-over
 
   // "first/<parameter>", "second/<parameter>" before the hand-over, that of LARS after it.
   State state() const override;
@@ -32,6 +33,8 @@ class Hybrid : public Optimizer {
   void load_state(const State& saved, const std::string& source) override;
 
  private:
+  AdaboundCoefficients warmup(const StepCoefficients& coefficients) const;
+  bool is_over(const StepCoefficients& coefficients) const { return coefficients.epoch >= options_.warmup_epochs; }
   void begin_warmup();
   void hand_over();
 

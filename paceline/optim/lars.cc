@@ -116,19 +116,47 @@ class CpuStep {
 }  // namespace
 
 Lars::Lars(std::vector<Parameter> parameters, LarsOptions options)
-    : parameters_(std::move(parameters)), momentum_("momentum", parameters_), options_(options) {}
+    : parameters_(std::move(parameters)),
+      momentum_("momentum", parameters_),
+      on_device_(parameters_, {&momentum_}),
+      device_sums_(on_device_.scratch_per_chunk(2, torch::kFloat64)),
+      device_rates_(on_device_.scratch_per_tensor(torch::kFloat32)),
+      options_(options) {}
+
+void Lars::prepare(const StepCoefficients& coefficients) {
+  momentum_now_ = corrected_momentum(coefficients);
+  on_device_.prepare([&](const DeviceTable& table) {
+    lars_prepare_on_device(table, {.rate = coefficients.rate,
+                                   .eta = options_.eta,
+                                   .epsilon = options_.epsilon,
+                                   .momentum = momentum_now_,
+                                   .weight_decay = options_.weight_decay,
+                                   .gradient_scale = coefficients.gradient_scale});
+  });
+}
 
 void Lars::step(const StepCoefficients& coefficients) {
   const torch::NoGradGuard no_grad;
-  const double momentum = corrected_momentum(coefficients), scale = coefficients.gradient_scale;
+  if (!on_device_.is_capturing()) prepare(coefficients);
+  on_device_.update(parameters_, coefficients, [&](const DeviceTable& table) {
+    lars_update_on_device(table, device_sums_.data_ptr<double>(), device_rates_.data_ptr<float>());
+  });
+  if (on_device_.has_all()) return;
+
+  const auto own = read_scaling(coefficients);
+  if (!own) return;
+  const double scale = own->gradient_scale;
   const ChunkTable table(parameters_);
-  CpuStep(table, parameters_, momentum_, options_, coefficients, momentum).run();
+  CpuStep(table, parameters_, momentum_, options_, *own, momentum_now_).run();
   for (const auto& [i, weights, gradient] : table.others()) {
+    if (on_device_.contains(i)) continue;
     const bool adapted = parameters_[i].decayed;
-    const torch::Tensor rate = adapted ? rate_on_device(weights, gradient, coefficients.rate, options_, scale)
-                                       : torch::full({}, coefficients.rate, weights.options());
-    update_on_device(weights, gradient, momentum_.of(i), rate, momentum, adapted ? options_.weight_decay : 0, scale);
+    const torch::Tensor rate = adapted ? rate_on_device(weights, gradient, own->rate, options_, scale)
+                                       : torch::full({}, own->rate, weights.options());
+    update_on_device(weights, gradient, momentum_.of(i), rate, momentum_now_, adapted ? options_.weight_decay : 0,
+                     scale);
   }
+  write_halves(parameters_);
 }
 
 double Lars::corrected_momentum(const StepCoefficients& coefficients) const {

@@ -5,7 +5,7 @@
 // rate.
 #pragma once
 
-#include "paceline/optim/state_tensors.h"
+#include "paceline/optim/device_parameters.h"
 
 namespace paceline {
 
@@ -22,14 +22,18 @@ class Lars : public Optimizer {
  public:
   Lars(std::vector<Parameter> parameters, LarsOptions options);
   void step(const StepCoefficients& coefficients) override;
+  void prepare(const StepCoefficients& coefficients) override;
   State state() const override;  // "momentum/<parameter>"; "rate", the last one, with momentum_correction
 
  private:
-  double corrected_momentum(const StepCoefficients& coefficients) const;
+  double corrected_momentum(const StepCoefficients& coefficients) const;  // of each step once: keeps its rate
 
   std::vector<Parameter> parameters_;
   StateTensors momentum_;
+  DeviceParameters on_device_;
+  torch::Tensor device_sums_, device_rates_;  // the kernels'
   LarsOptions options_;
+  double momentum_now_ = 0;                                      // of the step that prepare() was called for
   torch::Tensor last_rate_ = torch::zeros({}, torch::kFloat64);  // on the CPU
 };
 

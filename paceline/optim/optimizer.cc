@@ -1,5 +1,6 @@
 #include "paceline/optim/optimizer.h"
 
+#include "paceline/core/check.h"
 #include "paceline/core/error.h"
 
 namespace paceline {
@@ -17,6 +18,18 @@ void copy_state(const Optimizer::State& saved, const Optimizer::State& live, con
   }
   const torch::NoGradGuard no_grad;
   for (const auto& [name, tensor] : live) tensor.copy_(saved.at(name));
+}
+
+std::optional<StepCoefficients> read_scaling(const StepCoefficients& coefficients) {
+  StepCoefficients c = coefficients;
+  if (c.found_inf.defined() && c.found_inf.item<float>() != 0) return std::nullopt;
+  if (c.inverse_scale.defined()) c.gradient_scale *= c.inverse_scale.item<float>();
+  c.found_inf = c.inverse_scale = torch::Tensor();
+  return c;
+}
+
+void Optimizer::prepare(const StepCoefficients&) {
+  CHECK_TRUE(false, "this optimizer's step cannot be replayed from a CUDA graph");
 }
 
 void Optimizer::load_state(const State& saved, const std::string& source) { copy_state(saved, state(), source); }

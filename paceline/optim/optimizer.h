@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,11 @@ struct StepCoefficients {
   double momentum = 0;
   double gradient_scale = 1;  // every gradient is multiplied by it (clipping)
   double epoch = 0;           // where the step begins, a real number
+
+  // For loss scaling without waiting for the device; one float each, where the parameters are; undefined: not there.
+  // A skipped step counts as a step in bias corrections and in the momentum correction of LARS.
+  torch::Tensor found_inf = {};      // not 0: the step changes nothing
+  torch::Tensor inverse_scale = {};  // every gradient is multiplied by it, too
 };
 
 class Optimizer {
@@ -33,6 +39,11 @@ class Optimizer {
 
   // Parameters without a gradient are left as they are.
   virtual void step(const StepCoefficients& coefficients) = 0;
+
+  // What a step does on the host: counts it, and hands the device its coefficients. step() calls it by itself; alone it
+  // goes before each replay of a step that was captured in a CUDA graph. Refused (InternalError) by optimizers whose
+  // step cannot be replayed.
+  virtual void prepare(const StepCoefficients& coefficients);
 
   // The live tensors, not copies. Loading copies into them; anything missing, unexpected or of another shape:
   // DataError.
@@ -45,6 +56,10 @@ class Optimizer {
 
 // Copies into the live tensors of the same names. Nothing is copied when anything differs: DataError names `source`.
 void copy_state(const Optimizer::State& saved, const Optimizer::State& live, const std::string& source);
+
+// For updates that take their coefficients from the host: found_inf and inverse_scale are read (which waits for their
+// device) and worked into the others. Nothing: skip the step.
+std::optional<StepCoefficients> read_scaling(const StepCoefficients& coefficients);
 
 using OptimizerFactory = std::function<std::unique_ptr<Optimizer>(std::vector<Parameter>, const Recipe::Optimizer&)>;
 

@@ -95,6 +95,41 @@ TEST_P(EveryOptimizerTest, TheGradientScaleIsAFactorOfEveryGradient) {
   }
 }
 
+TEST_P(EveryOptimizerTest, TheInverseScaleIsAFactorAndAnOverflowChangesNothing) {
+  TestLayer scaled, plain;
+  const auto a = make(parameters_of(scaled)), b = make(parameters_of(plain));
+  for (int step = 0; step < kSteps; ++step) {
+    scaled.set_gradients(step);
+    plain.set_gradients(step);
+    StepCoefficients c = coefficients(step);
+    c.inverse_scale = torch::full({1}, 0.25f);
+    c.found_inf = torch::zeros({1});
+    a->step(c);
+    b->step(coefficients(step, 0.25));
+  }
+  EXPECT_TRUE(torch::equal(scaled.weight, plain.weight));
+  StepCoefficients overflow = coefficients(kSteps);
+  overflow.found_inf = torch::ones({1});
+  a->step(overflow);
+  EXPECT_TRUE(torch::equal(scaled.weight, plain.weight));
+}
+
+TEST_P(EveryOptimizerTest, KeepsAHalfCopyAndTakesItsGradient) {
+  TestLayer layer, other;
+  std::vector<Parameter> parameters = parameters_of(layer);
+  parameters[0].half = layer.weight.detach().to(torch::kBFloat16);
+  const auto a = make(parameters), b = make(parameters_of(other));
+  layer.set_gradients(0);
+  other.set_gradients(0);
+  other.weight.mutable_grad() = other.weight.grad().to(torch::kBFloat16).to(torch::kFloat32);
+  parameters[0].half.mutable_grad() = layer.weight.grad().to(torch::kBFloat16);
+  layer.weight.mutable_grad().reset();
+  a->step(coefficients(0));
+  b->step(coefficients(0));
+  EXPECT_TRUE(torch::equal(layer.weight, other.weight));
+  EXPECT_TRUE(torch::equal(parameters[0].half, layer.weight.detach().to(torch::kBFloat16)));
+}
+
 TEST_P(EveryOptimizerTest, MovesEveryParameterThatHasAGradientAndNoOther) {
   for (const torch::Dtype dtype : {torch::kFloat32, torch::kFloat64}) {
     TestLayer layer(dtype);

@@ -1,7 +1,5 @@
 #include "paceline/optim/rmsprop.h"
 
-#include "paceline/kernels/rmsprop.h"
-
 namespace paceline {
 namespace {
 
@@ -19,25 +17,40 @@ Rmsprop::Rmsprop(std::vector<Parameter> parameters, RmspropOptions options)
     : parameters_(std::move(parameters)),
       second_("second", parameters_),
       momentum_("momentum", parameters_),
+      on_device_(parameters_, {&second_, &momentum_}),
       options_(options) {}
+
+RmspropCoefficients Rmsprop::now(const StepCoefficients& coefficients, bool decayed) const {
+  return {.rate = coefficients.rate,
+          .alpha = options_.alpha,
+          .epsilon = options_.epsilon,
+          .momentum = coefficients.momentum,
+          .weight_decay = decayed ? options_.weight_decay : 0,
+          .gradient_scale = coefficients.gradient_scale};
+}
+
+void Rmsprop::prepare(const StepCoefficients& coefficients) {
+  on_device_.prepare([&](const DeviceTable& table) { rmsprop_prepare_on_device(table, now(coefficients, true)); });
+}
 
 void Rmsprop::step(const StepCoefficients& coefficients) {
   const torch::NoGradGuard no_grad;
-  const auto of = [&](size_t parameter) -> RmspropCoefficients {
-    return {.rate = coefficients.rate,
-            .alpha = options_.alpha,
-            .epsilon = options_.epsilon,
-            .momentum = coefficients.momentum,
-            .weight_decay = parameters_[parameter].decayed ? options_.weight_decay : 0,
-            .gradient_scale = coefficients.gradient_scale};
-  };
+  if (!on_device_.is_capturing()) prepare(coefficients);
+  on_device_.update(parameters_, coefficients, rmsprop_update_on_device);
+  if (on_device_.has_all()) return;
+
+  const auto own = read_scaling(coefficients);
+  if (!own) return;
+  const auto of = [&](size_t parameter) { return now(*own, parameters_[parameter].decayed); };
   const ChunkTable table(parameters_);
   table.for_each([&](const Chunk& chunk) {
     rmsprop_update(chunk.weights, chunk.gradient, second_.at(chunk), momentum_.at(chunk), chunk.count,
                    of(chunk.parameter));
   });
-  for (const auto& [i, weights, gradient] : table.others())
-    update_on_device(weights, gradient, second_.of(i), momentum_.of(i), of(i));
+  for (const auto& [i, weights, gradient] : table.others()) {
+    if (!on_device_.contains(i)) update_on_device(weights, gradient, second_.of(i), momentum_.of(i), of(i));
+  }
+  write_halves(parameters_);
 }
 
 Optimizer::State Rmsprop::state() const {

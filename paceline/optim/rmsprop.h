@@ -1,7 +1,8 @@
 // RMSProp with momentum, as PyTorch has it; the formula is in kernels/rmsprop.h.
 #pragma once
 
-#include "paceline/optim/state_tensors.h"
+#include "paceline/kernels/rmsprop.h"
+#include "paceline/optim/device_parameters.h"
 
 namespace paceline {
 
@@ -15,11 +16,15 @@ class Rmsprop : public Optimizer {
  public:
   Rmsprop(std::vector<Parameter> parameters, RmspropOptions options);
   void step(const StepCoefficients& coefficients) override;
+  void prepare(const StepCoefficients& coefficients) override;
   State state() const override;  // "second/<parameter>", "momentum/<parameter>"
 
  private:
+  RmspropCoefficients now(const StepCoefficients& coefficients, bool decayed) const;
+
   std::vector<Parameter> parameters_;
   StateTensors second_, momentum_;
+  DeviceParameters on_device_;
   RmspropOptions options_;
 };
 

@@ -4,7 +4,7 @@
 // (9)); optim/lars.h has it inside.
 #pragma once
 
-#include "paceline/optim/state_tensors.h"
+#include "paceline/optim/device_parameters.h"
 
 namespace paceline {
 
@@ -17,11 +17,13 @@ class Sgd : public Optimizer {
  public:
   Sgd(std::vector<Parameter> parameters, SgdOptions options);
   void step(const StepCoefficients& coefficients) override;
+  void prepare(const StepCoefficients& coefficients) override;
   State state() const override;  // "momentum/<parameter>"
 
  private:
   std::vector<Parameter> parameters_;
   StateTensors momentum_;
+  DeviceParameters on_device_;
   SgdOptions options_;
 };
 

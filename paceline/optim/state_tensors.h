@@ -32,6 +32,7 @@ class StateTensors {
 class StepCount {
  public:
   int64_t advance() const { return ++*step_.data_ptr<int64_t>(); }  // 1 in the first step
+  int64_t count() const { return *step_.const_data_ptr<int64_t>(); }
   void add_to(Optimizer::State& state) const { state.emplace("step", step_); }
 
  private:

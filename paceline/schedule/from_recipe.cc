@@ -22,7 +22,8 @@ Schedule shape(const Recipe& recipe, double base, double epochs) {
   }
   if (schedule.name == "polynomial") return polynomial(base, epochs, schedule.power, schedule.end_rate);
   if (schedule.name == "cosine") return cosine(base, epochs, schedule.end_rate);
-  detail::check_failed(__FILE__, __LINE__, "no schedule is named " + schedule.name);  // recipe_keys.cc has the list
+  detail::check_failed(__FILE__, __LINE__,
+                       "no schedule is named " + schedule.name);  // recipe_training_sections.cc has the list
 }
 
 }  // namespace

@@ -101,6 +101,11 @@ std::unique_ptr<Reducer> build_reducer(const Recipe& recipe, const Catalog& cata
   }
 }
 
+std::unique_ptr<LossScaler> build_loss_scaler(const Recipe& recipe, torch::Device device) {
+  if (recipe.precision.loss_scaling == "none") return nullptr;
+  return std::make_unique<LossScaler>(LossScale(loss_scale_options(recipe.precision)), device);
+}
+
 void synchronise_batch_norm(const Recipe& recipe, Model& model, Group& group) {
   if (!recipe.batch_norm.sync || group.size() == 1) return;
   if (recipe.batch.fill > 0)

@@ -6,6 +6,7 @@
 #include "paceline/comm/group.h"
 #include "paceline/core/recipe.h"
 #include "paceline/gradients/reducer.h"
+#include "paceline/precision/loss_scaler.h"
 #include "paceline/train/catalog.h"
 
 namespace paceline {
@@ -21,6 +22,8 @@ std::unique_ptr<Codec> build_codec(const Recipe& recipe, const Catalog& catalog)
 // Sums the model's gradients over the group. `timeline` may be null.
 std::unique_ptr<Reducer> build_reducer(const Recipe& recipe, const Catalog& catalog, const Model& model, Group& group,
                                        Timeline* timeline, const std::string& stored_plan = "");
+// Null without loss scaling.
+std::unique_ptr<LossScaler> build_loss_scaler(const Recipe& recipe, torch::Device device);
 // Where the recipe wants it, the model's batch normalisation is over all ranks from now on. The group must outlive it.
 void synchronise_batch_norm(const Recipe& recipe, Model& model, Group& group);
 // train.threads, or this host's cores shared among its ranks.

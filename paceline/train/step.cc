@@ -1,63 +1,157 @@
 #include "paceline/train/step.h"
 
+#include <array>
+#include <cmath>
+
+#include "paceline/collectives/group_text.h"
 #include "paceline/core/random.h"
 #include "paceline/optim/gradient_norm.h"
+#include "paceline/precision/autocast.h"
+#include "paceline/precision/finite_check.h"
+#include "paceline/train/divergence.h"
+#include "paceline/train/forward_search.h"
 #include "paceline/train/loss.h"
 
 namespace paceline {
 
 TrainStep::TrainStep(std::shared_ptr<Model> model, Optimizer& optimizer, Group& group, const Recipe& recipe,
-                     Reducer& reducer, Timeline* timeline)
+                     Reducer& reducer, Timeline* timeline, LossScaler* scaler)
     : model_(std::move(model)),
       optimizer_(optimizer),
       group_(group),
       recipe_(recipe),
       reducer_(reducer),
       timeline_(timeline),
+      scaler_(scaler),
       parameters_(parameters_of(*model_)) {
+  if (scaler_ != nullptr) undo_.emplace(*model_, reducer_);
   if (recipe.batch_norm.statistics != "last_iteration") return;
   for (const auto& module : model_->modules())
     if (auto* layer = dynamic_cast<BatchNorm2d*>(module.get())) last_iteration_.push_back(layer);
 }
 
 StepOutcome TrainStep::operator()(const StepInputs& inputs) {
+  StepOutcome outcome = {torch::zeros({}), torch::zeros({}, torch::kInt64), inputs.batch.labels.size(0)};
+  if (undo_) undo_->remember();
+  reducer_.begin();
+  enum Rider { stops, losses_not_finite };
+  std::array<double, 2> riders = {};
+  each_pass(inputs, [&](const torch::Tensor& images, const torch::Tensor& labels, bool whole, bool last) {
+    const int64_t forward_ns = clock_.now_ns();
+    const torch::Tensor logits = logits_of(images);
+    const torch::Tensor loss = loss_sum(recipe_.loss, logits, labels);
+    note("forward", forward_ns);
+    const int64_t backward_ns = clock_.now_ns();
+    if (last) reducer_.expect_last_pass();
+    const torch::Tensor share = loss / inputs.global_count;
+    (scaler_ ? scaler_->scaled(share) : share).backward();
+    note("backward", backward_ns);
+    outcome.loss_sum = whole ? loss.detach() : outcome.loss_sum + loss.detach();
+    outcome.correct = outcome.correct + correct_top1(logits.detach(), labels);
+  });
+  const int64_t wait_ns = clock_.now_ns();
+  riders[stops] = inputs.stop.stop_requested() ? 1 : 0;
+  if (outcome.loss_sum.is_cpu()) riders[losses_not_finite] = std::isfinite(outcome.loss_sum.item<double>()) ? 0 : 1;
+  reducer_.finish(riders);
+  outcome.stop_asked = riders[stops] > 0;
+  note("wait for gradients", wait_ns);
+
+  const int64_t update_ns = clock_.now_ns();
+  judge(inputs, riders[losses_not_finite] == 0, outcome);
+  update(inputs, outcome);
+  note("update", update_ns);
+  return outcome;
+}
+
+// Calls visit(images, labels, whether they are the whole share, whether they are its last part).
+template <class Visit>
+void TrainStep::each_pass(const StepInputs& inputs, const Visit& visit) {
   // libtorch's dropout draws from its own generator: it is set anew for each step and rank, so that it has no past.
   torch::manual_seed(RandomKey(recipe_.train.seed).with("dropout").with(inputs.step).with(group_.rank()).value());
-
   const int64_t samples = inputs.batch.labels.size(0);
   const int64_t at_once = recipe_.batch.micro > 0 ? recipe_.batch.micro : std::max<int64_t>(samples, 1);
-  StepOutcome outcome = {torch::zeros({}), torch::zeros({}, torch::kInt64), samples};
-  reducer_.begin();
   for (int64_t done = 0, pass = 0; done < samples; done += at_once, ++pass) {
     const int64_t count = std::min(at_once, samples - done);
     const bool whole = count == samples;
     const torch::Tensor images = whole ? inputs.batch.images : inputs.batch.images.narrow(0, done, count);
     const torch::Tensor labels = whole ? inputs.batch.labels : inputs.batch.labels.narrow(0, done, count);
     prepare_statistics(pass);
-    const int64_t forward_ns = clock_.now_ns();
-    const torch::Tensor logits = model_->forward(images);
-    const torch::Tensor loss = loss_sum(recipe_.loss, logits, labels);
-    note("forward", forward_ns);
-    const int64_t backward_ns = clock_.now_ns();
-    if (done + count == samples) reducer_.expect_last_pass();
-    (loss / inputs.global_count).backward();
-    note("backward", backward_ns);
-    outcome.loss_sum = whole ? loss.detach() : outcome.loss_sum + loss.detach();
-    outcome.correct = outcome.correct + correct_top1(logits.detach(), labels);
+    visit(images, labels, whole, done + count == samples);
   }
-  const int64_t wait_ns = clock_.now_ns();
-  double stops = inputs.stop.stop_requested() ? 1 : 0;
-  reducer_.finish(std::span(&stops, 1));
-  outcome.stop_asked = stops > 0;
-  note("wait for gradients", wait_ns);
+}
 
-  const int64_t update_ns = clock_.now_ns();
-  const double max_norm = recipe_.optimizer.clip_norm;
-  const double scale = max_norm > 0 ? clip_scale(gradient_norm(parameters_), max_norm) : 1;
-  optimizer_.step(
-      {.rate = inputs.rate, .momentum = inputs.momentum, .gradient_scale = scale, .epoch = inputs.epoch});
-  note("update", update_ns);
-  return outcome;
+// In f32, whatever the model computes in: the loss is for numbers with a long range.
+torch::Tensor TrainStep::logits_of(const torch::Tensor& images) {
+  const Autocast autocast(images.device().type(), autocast_type(recipe_.train.precision));
+  return model_->forward(images).to(torch::kFloat32);
+}
+
+// The same on every rank, because the sums are.
+void TrainStep::judge(const StepInputs& inputs, bool losses_finite, StepOutcome& outcome) {
+  std::vector<torch::Tensor> gradients;
+  for (const Parameter& parameter : parameters_)
+    if (parameter.tensor.grad().defined()) gradients.push_back(parameter.tensor.grad());
+  if (scaler_ == nullptr) {
+    const torch::Tensor found = any_not_finite(gradients, parameters_.front().tensor.device());
+    if (!found.is_cpu()) {
+      outcome.not_finite = found;
+    } else if (!losses_finite || found.item<float>() > 0) {
+      fail(inputs, losses_finite ? "a gradient is not finite" : "the loss is not finite");
+    }
+    return;
+  }
+  const double before = scaler_->state().scale;
+  scaler_->inspect(gradients);
+  try {
+    outcome.skipped = !scaler_->accept(/*known=*/!losses_finite);
+  } catch (const TrainingError& too_many) {
+    fail(inputs, too_many.what());
+  }
+  if (outcome.skipped) undo_->undo();
+  scale_debts(reducer_, scaler_->state().scale / before);
+}
+
+void TrainStep::update(const StepInputs& inputs, StepOutcome& outcome) {
+  const double unscale = scaler_ ? scaler_->gradient_scale() : 1, max_norm = recipe_.optimizer.clip_norm;
+  const bool clips = max_norm > 0 && !outcome.skipped;
+  const StepCoefficients coefficients = {
+      .rate = inputs.rate,
+      .momentum = inputs.momentum,
+      .gradient_scale = clips ? unscale * clip_scale(unscale * gradient_norm(parameters_), max_norm) : unscale,
+      .epoch = inputs.epoch};
+  std::optional<UpdateDiagnosis> diagnosis;
+  if (inputs.diagnose) diagnosis.emplace(parameters_, recipe_.optimizer, coefficients, unscale);
+  if (!outcome.skipped) optimizer_.step(coefficients);
+  if (diagnosis) outcome.layers = diagnosis->finish();
+}
+
+void TrainStep::fail(const StepInputs& inputs, const std::string& what) {
+  throw DivergenceError(fmt::format("step {} (epoch {:.4g}): {}: the run diverged{}; {}", inputs.step + 1, inputs.epoch,
+                                    what, where_it_began(inputs), kAgainstDivergence));
+}
+
+// Every rank looks at its own samples; what the first found is told by all.
+std::string TrainStep::where_it_began(const StepInputs& inputs) {
+  std::string found;
+  each_pass(inputs, [&](const torch::Tensor& images, const torch::Tensor&, bool, bool) {
+    const bool readable = count_not_finite(images) == 0;
+    const auto layer = first_layer_not_finite(*model_, [&] { logits_of(images); });
+    if (layer && found.empty()) found = readable ? *layer : "the input";
+  });
+  const std::vector<std::string> of_ranks = gather_texts(group_, found);
+  for (size_t rank = 0; rank < of_ranks.size(); ++rank) {
+    if (of_ranks[rank].empty()) continue;
+    const std::string where = of_ranks.size() > 1 ? fmt::format(" on rank {}", rank) : "";
+    if (of_ranks[rank] == "the input") return fmt::format("; the input itself is not finite{}", where);
+    return fmt::format("; {} is the first layer whose output is not finite{}", of_ranks[rank], where);
+  }
+  std::vector<std::string> bad;
+  for (const Parameter& parameter : parameters_)
+    if (parameter.tensor.grad().defined() && count_not_finite(parameter.tensor.grad()) > 0)
+      bad.push_back(parameter.name);
+  if (bad.empty()) return "; every layer's output and gradient is finite, only the loss is too large";
+  return fmt::format("; all outputs are finite, but not the gradient of {}{}", bad.front(),
+                     bad.size() == 1 ? "" : fmt::format(" (and {} after it, up to {})", bad.size() - 1, bad.back()));
 }
 
 // The mean over the passes of a step, so that the last step's statistics are those of all its samples.

@@ -1,7 +1,12 @@
 // One training step: forward and backward in one or more passes, the sum of gradients over the ranks, clipping, update.
+//
+// With a loss scaler, a step whose gradients are not finite is skipped, and leaves nothing behind but a smaller scale.
+// Without one, on the CPU, it throws DivergenceError before the weights are touched; on a device, where to know would
+// be to wait, the update is made and the outcome tells.
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <stop_token>
 #include <vector>
@@ -10,7 +15,10 @@
 #include "paceline/models/layers.h"
 #include "paceline/models/model.h"
 #include "paceline/optim/optimizer.h"
+#include "paceline/precision/loss_scaler.h"
 #include "paceline/train/batch_tensors.h"
+#include "paceline/train/diagnosis.h"
+#include "paceline/train/step_undo.h"
 
 namespace paceline {
 
@@ -19,7 +27,10 @@ struct StepOutcome {
   torch::Tensor loss_sum;  // double precision is for those who add many of them up
   torch::Tensor correct;
   int64_t samples = 0;
-  bool stop_asked = false;  // of any rank, before its backward was over: all stop after the same step
+  bool stop_asked = false;           // of any rank, before its backward was over: all stop after the same step
+  bool skipped = false;              // its gradients had overflowed
+  torch::Tensor not_finite = {};     // above 0: gradients were not, and nobody knew in time; undefined: they were
+  std::vector<LayerFigures> layers;  // where inputs.diagnose
 };
 
 struct StepInputs {
@@ -30,18 +41,26 @@ struct StepInputs {
   double rate = 0;
   double momentum = 0;
   std::stop_token stop = {};
+  bool diagnose = false;  // look at every layer; one rank may do so alone
 };
 
 class TrainStep {
  public:
-  // `timeline` may be null.
+  // `timeline` may be null. `scaler`: null without loss scaling.
   TrainStep(std::shared_ptr<Model> model, Optimizer& optimizer, Group& group, const Recipe& recipe, Reducer& reducer,
-            Timeline* timeline);
+            Timeline* timeline, LossScaler* scaler = nullptr);
 
   // The gradient is the mean over all ranks' samples, whatever each rank's share.
   StepOutcome operator()(const StepInputs& inputs);
 
  private:
+  template <class Visit>
+  void each_pass(const StepInputs& inputs, const Visit& visit);
+  torch::Tensor logits_of(const torch::Tensor& images);
+  void judge(const StepInputs& inputs, bool losses_finite, StepOutcome& outcome);
+  void update(const StepInputs& inputs, StepOutcome& outcome);
+  [[noreturn]] void fail(const StepInputs& inputs, const std::string& what);
+  std::string where_it_began(const StepInputs& inputs);
   void prepare_statistics(int64_t pass);
   void note(const char* what, int64_t begin_ns) const;
 
@@ -51,6 +70,8 @@ class TrainStep {
   const Recipe& recipe_;
   Reducer& reducer_;
   Timeline* timeline_;
+  LossScaler* scaler_;
+  std::optional<StepUndo> undo_;  // with a scaler
   SteadyClock clock_;
   std::vector<Parameter> parameters_;
   std::vector<BatchNorm2d*> last_iteration_;  // layers whose statistics are the last step's

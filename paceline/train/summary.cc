@@ -29,6 +29,7 @@ nlohmann::ordered_json to_json(const Summary& s) {
           {"parameters", s.parameters},
           {"data", s.data},
           {"device", s.device},
+          {"precision", s.precision},
           {"engine", s.engine},
           {"codec", s.codec},
           {"ranks", s.ranks},
@@ -38,6 +39,7 @@ nlohmann::ordered_json to_json(const Summary& s) {
           {"epochs", s.epochs},
           {"steps", s.steps},
           {"samples", s.samples},
+          {"skipped_steps", s.skipped_steps},
           {"train_seconds", s.train_seconds},
           {"eval_seconds", s.eval_seconds},
           {"loader_wait_seconds", s.loader_wait_seconds},
@@ -68,10 +70,12 @@ std::string to_table(const Summary& s) {
   row("model", fmt::format("{}, {} parameters", s.model, with_commas(static_cast<uint64_t>(s.parameters))));
   row("data", fmt::format("{}, {} samples seen ({:.4g} epochs)", s.data, with_commas(static_cast<uint64_t>(s.samples)),
                           s.epochs));
-  row("ran on", fmt::format("{}, {} rank{} x {} thread{}{}", s.device, s.ranks, s.ranks == 1 ? "" : "s", s.threads,
-                            s.threads == 1 ? "" : "s", s.ranks == 1 ? "" : " over " + s.engine));
-  row("steps", fmt::format("{} of {} samples", with_commas(static_cast<uint64_t>(s.steps)),
-                           with_commas(static_cast<uint64_t>(s.global_batch))));
+  row("ran on",
+      fmt::format("{}, {}, {} rank{} x {} thread{}{}", s.device, s.precision, s.ranks, s.ranks == 1 ? "" : "s",
+                  s.threads, s.threads == 1 ? "" : "s", s.ranks == 1 ? "" : " over " + s.engine));
+  row("steps", fmt::format("{} of {} samples{}", with_commas(static_cast<uint64_t>(s.steps)),
+                           with_commas(static_cast<uint64_t>(s.global_batch)),
+                           s.skipped_steps > 0 ? fmt::format(", {} skipped", s.skipped_steps) : ""));
   row("time", fmt::format("{} training, {} evaluating", clock_text(s.train_seconds), clock_text(s.eval_seconds)));
   row("speed", fmt::format("{} images/s", with_commas(static_cast<uint64_t>(std::llround(s.images_per_second)))));
   if (s.ranks > 1) {

@@ -11,7 +11,7 @@ namespace paceline {
 
 // Accuracies are fractions of 1; -1 stands for "none" and is null in JSON.
 struct Summary {
-  std::string recipe, model, data, device, engine, codec, version;
+  std::string recipe, model, data, device, precision, engine, codec, version;
   std::string ending;  // "epochs", "max_steps", "target" or "interrupted"
   int64_t parameters = 0;
   int64_t ranks = 1;
@@ -20,6 +20,7 @@ struct Summary {
   double epochs = 0;  // samples seen / data size
   int64_t steps = 0;
   int64_t samples = 0;
+  int64_t skipped_steps = 0;  // whose gradients had overflowed
   double train_seconds = 0;
   double eval_seconds = 0;
   double loader_wait_seconds = 0;  // of train_seconds, in this process

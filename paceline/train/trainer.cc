@@ -9,10 +9,6 @@
 #include "paceline/collectives/platforms.h"
 #include "paceline/core/file.h"
 #include "paceline/core/number_text.h"
-#include "paceline/core/version.h"
-#include "paceline/metrics/run_chart.h"
-#include "paceline/metrics/timeline_bytes.h"
-#include "paceline/models/state.h"
 #include "paceline/optim/weight_average.h"
 #include "paceline/schedule/from_recipe.h"
 #include "paceline/train/assemble.h"
@@ -45,6 +41,8 @@ Trainer::Trainer(Recipe recipe, Group& group, TrainerOptions options)
       batch_(batch_schedule(recipe_, group_.size(), data_.train->size())),
       rate_(rate_schedule(recipe_, static_cast<int64_t>(batch_.at(0)))),
       momentum_(codec_has_the_momentum(recipe_, group_.size()) ? constant(0) : momentum_schedule(recipe_, batch_)),
+      length_(run_length(recipe_.train, batch_, data_.train->size())),
+      scaler_(build_loss_scaler(recipe_, device_)),
       timeline_(options_.trace.empty() ? nullptr : std::make_unique<Timeline>()),
       reducer_(build_reducer(recipe_, options_.catalog, *model_, group_, timeline_.get(), stored_plan())),
       checkpoints_(options_.run_folder.checkpoints(), recipe_.checkpoint.keep),
@@ -61,6 +59,18 @@ Trainer::~Trainer() = default;
 
 Summary Trainer::run() {
   begin();
+  try {
+    make_all_steps();
+  } catch (const DivergenceError& error) {
+    explain(error);
+  }
+  show_progress();
+  if (options_.progress) options_.progress->finish();
+  write_trace();
+  return summarise();
+}
+
+void Trainer::make_all_steps() {
   while (!finished()) {
     const double epoch_before = epoch();
     make_step();
@@ -76,10 +86,6 @@ Summary Trainer::run() {
     if (state_.evaluated_step != state_.step) evaluate();
   }
   write_checkpoint();
-  show_progress();
-  if (options_.progress) options_.progress->finish();
-  write_trace();
-  return summarise();
 }
 
 void Trainer::begin() {
@@ -87,7 +93,7 @@ void Trainer::begin() {
   if (log()) {
     log()->info("training {} ({} parameters) on {}: {} images, {:.4g} epochs in {} steps of {} samples",
                 recipe_.model.name, with_commas(static_cast<uint64_t>(parameter_count(*model_))), recipe_.data.name,
-                with_commas(data_.train->size()), total_epochs(), with_commas(static_cast<uint64_t>(total_steps())),
+                with_commas(data_.train->size()), length_.epochs, with_commas(static_cast<uint64_t>(length_.steps)),
                 with_commas(global_batch()));
     if (group_.size() > 1)
       log()->info("{} ranks over {}, {} thread{} each; {}", group_.size(), group_.engine(),
@@ -96,7 +102,7 @@ void Trainer::begin() {
     warn_of_codec();
   }
   open_loader();
-  step_ = std::make_unique<TrainStep>(model_, *optimizer_, group_, recipe_, *reducer_, timeline_.get());
+  step_ = std::make_unique<TrainStep>(model_, *optimizer_, group_, recipe_, *reducer_, timeline_.get(), scaler_.get());
   evaluator_ = std::make_unique<Evaluator>(data_, recipe_, group_, device_);
   if (keeps_files()) {
     make_directories(options_.run_folder.root);
@@ -124,6 +130,7 @@ void Trainer::resume() {
   const GroupCheckpoint::Resumed resumed = group_checkpoint_.resume(state_, options_.resume);
   state_ = resumed.state;
   window_.resume();
+  resume_loss_scale();
   if (log())
     for (const std::string& skipped : resumed.skipped) log()->warning("skipped a damaged checkpoint: {}", skipped);
   if (state_.seed != recipe_.train.seed)
@@ -137,6 +144,14 @@ void Trainer::resume() {
   } else if (options_.resume && log()) {
     log()->info("no intact checkpoint in {}: starting from the beginning", options_.run_folder.checkpoints().string());
   }
+}
+
+// What a codec owes is of gradients with the scale that the run had.
+void Trainer::resume_loss_scale() {
+  const double before = state_.loss_scale.scale;
+  if (scaler_) scaler_->resume(state_.loss_scale);
+  state_.loss_scale = scaler_ ? scaler_->state() : LossScaleState{.skipped_steps = state_.loss_scale.skipped_steps};
+  if (state_.step > 0) scale_debts(*reducer_, state_.loss_scale.scale / before);
 }
 
 // How the run that is resumed summed its gradients; the next must, for the same bits.
@@ -179,17 +194,24 @@ void Trainer::make_step() {
                                "no statistics to share; choose a batch that divides the {} samples",
                                batch.global_count, group_.size(), data_.train->size()));
   if (reducer_->codec() != nullptr) reducer_->codec()->set_epoch(epoch());
+  const int64_t diagnosis = recipe_.train.diagnose_every_steps;
   const StepOutcome outcome = (*step_)({.batch = tensors_->of(batch),
                                         .global_count = static_cast<int64_t>(batch.global_count),
                                         .step = state_.step,
                                         .epoch = epoch(),
                                         .rate = rate_(epoch()),
                                         .momentum = momentum_(epoch()),
-                                        .stop = options_.stop});
+                                        .stop = options_.stop,
+                                        .diagnose = recorder_ && diagnosis > 0 && (state_.step + 1) % diagnosis == 0});
   stop_asked_ = outcome.stop_asked;
   window_.add(outcome);
   state_.step += 1;
   state_.cursor_samples += batch.global_count;
+  if (scaler_) state_.loss_scale = scaler_->state();
+  if (outcome.skipped && log())
+    log()->debug("step {} was skipped: its gradients overflowed; the loss scale is now {}", state_.step,
+                 state_.loss_scale.scale);
+  if (!outcome.layers.empty()) record_layers(outcome.layers);
   // Reading an outcome waits for the device; the CPU is always done.
   if (device_.is_cpu() || state_.step % recipe_.train.log_every_steps == 0) drain();
   const int64_t now_ns = clock_.now_ns();
@@ -204,34 +226,6 @@ void Trainer::make_step() {
   speed_.add(static_cast<double>(batch.global_count), now_ns);
 }
 
-void Trainer::drain() {
-  window_.drain(epoch(), [&]() -> std::string {
-    const auto checkpoints = checkpoints_.all();
-    return checkpoints.empty() ? "" : fmt::format("; the last checkpoint is {}", checkpoints.back().folder.string());
-  });
-}
-
-void Trainer::record_window() {
-  drain();
-  window_.close();
-  const RunCosts::Window costs = costs_.close_window();
-  if (recorder_) {
-    recorder_->record("train", state_.step, epoch(), state_.train_seconds,
-                      {{"loss", state_.train_loss},
-                       {"accuracy", state_.train_accuracy},
-                       {"rate", rate_(epoch())},
-                       {"momentum", momentum_(epoch())},
-                       {"global_batch", static_cast<double>(global_batch())},
-                       {"images_per_second", speed_.per_second()},
-                       {"efficiency", costs.costs.efficiency},
-                       {"overlap", costs.costs.overlap},
-                       {"compute_ms", 1e3 * costs.costs.compute_per_step_s},
-                       {"communication_ms", 1e3 * costs.costs.communication_per_step_s},
-                       {"waiting_ms", 1e3 * costs.costs.waiting_per_step_s}});
-  }
-  if (log() && costs.straggler) log()->warning("{}", *costs.straggler);
-}
-
 void Trainer::evaluate() {
   drain();
   const int64_t from_ns = clock_.now_ns();
@@ -243,7 +237,7 @@ void Trainer::evaluate() {
   }
   state_.eval_seconds += seconds_between(from_ns, clock_.now_ns());
   state_.evaluated_step = state_.step;
-  state_.test_loss = evaluation.loss;
+  state_.test_loss = std::isfinite(evaluation.loss) ? evaluation.loss : -1;  // a state.json holds only what is
   state_.test_accuracy = evaluation.top1;
   state_.test_top5 = evaluation.top5;
   state_.best_accuracy = std::max(state_.best_accuracy, evaluation.top1);
@@ -265,6 +259,7 @@ void Trainer::evaluate() {
 
 void Trainer::write_checkpoint() {
   drain();
+  require_finite_weights();
   window_.gather_for_checkpoint([&] {
     if (recorder_) recorder_->flush();
     const auto written = group_checkpoint_.write(
@@ -279,7 +274,7 @@ bool Trainer::finished() {
     ending_ = "target";
   } else if (recipe_.train.max_steps > 0 && state_.step >= recipe_.train.max_steps) {
     ending_ = "max_steps";
-  } else if (recipe_.train.epochs > 0 && state_.cursor_samples >= total_samples()) {
+  } else if (recipe_.train.epochs > 0 && state_.cursor_samples >= length_.samples) {
     ending_ = "epochs";
   } else if (stop_asked_) {
     ending_ = "interrupted";
@@ -290,11 +285,11 @@ bool Trainer::finished() {
 void Trainer::show_progress() {
   if (!options_.progress || group_.rank() != 0) return;
   const double samples_left =
-      total_epochs() * static_cast<double>(data_.train->size()) - static_cast<double>(state_.cursor_samples);
+      length_.epochs * static_cast<double>(data_.train->size()) - static_cast<double>(state_.cursor_samples);
   options_.progress->update({.epoch = epoch(),
-                             .epochs = total_epochs(),
+                             .epochs = length_.epochs,
                              .step = state_.step,
-                             .steps = total_steps(),
+                             .steps = length_.steps,
                              .loss = window_.shown_loss(recipe_.train.log_every_steps),
                              .accuracy = window_.shown_accuracy(recipe_.train.log_every_steps),
                              .test_accuracy = state_.test_accuracy,
@@ -303,83 +298,8 @@ void Trainer::show_progress() {
                             clock_.now_ns());
 }
 
-void Trainer::write_trace() {
-  if (!timeline_) return;
-  const RankTimeline mine = {.rank = group_.rank(),
-                             .host = host_name(),
-                             .wall_offset_ns = measure_wall_offset_ns(),
-                             .events = timeline_->take(),
-                             .dropped = timeline_->dropped()};
-  std::vector<RankTimeline> ranks;
-  for (const std::string& text : gather_texts(group_, to_bytes(mine))) ranks.push_back(timeline_from(text));
-  if (group_.rank() == 0) replace_file(options_.trace, chrome_trace(ranks));
-}
-
 double Trainer::epoch() const {
   return static_cast<double>(state_.cursor_samples) / static_cast<double>(data_.train->size());
-}
-
-uint64_t Trainer::total_samples() const {
-  return static_cast<uint64_t>(std::ceil(recipe_.train.epochs * static_cast<double>(data_.train->size()) - 1e-6));
-}
-
-int64_t Trainer::total_steps() const {
-  const auto by_epochs = static_cast<int64_t>(steps_in(batch_, data_.train->size(), total_samples()));
-  if (recipe_.train.max_steps == 0) return by_epochs;
-  return recipe_.train.epochs > 0 ? std::min(by_epochs, recipe_.train.max_steps) : recipe_.train.max_steps;
-}
-
-double Trainer::total_epochs() const {
-  const uint64_t size = data_.train->size();
-  const double by_steps =
-      static_cast<double>(samples_in(batch_, size, static_cast<uint64_t>(recipe_.train.max_steps))) /
-      static_cast<double>(size);
-  if (recipe_.train.max_steps == 0) return recipe_.train.epochs;
-  return recipe_.train.epochs > 0 ? std::min(recipe_.train.epochs, by_steps) : by_steps;
-}
-
-Summary Trainer::summarise() {
-  const GroupCosts costs = costs_.total();
-  Summary summary = {.recipe = recipe_.title,
-                     .model = recipe_.model.name,
-                     .data = recipe_.data.name,
-                     .device = recipe_.train.device,
-                     .engine = group_.engine(),
-                     .codec = recipe_.comm.codec,
-                     .version = kVersion,
-                     .ending = ending_,
-                     .parameters = parameter_count(*model_),
-                     .ranks = group_.size(),
-                     .threads = threads_per_rank(recipe_, group_),
-                     .global_batch = static_cast<int64_t>(global_batch()),
-                     .epochs = epoch(),
-                     .steps = state_.step,
-                     .samples = static_cast<int64_t>(state_.cursor_samples),
-                     .train_seconds = state_.train_seconds,
-                     .eval_seconds = state_.eval_seconds,
-                     .loader_wait_seconds = static_cast<double>(loader_->waited_ns()) * 1e-9,
-                     .images_per_second = state_.train_seconds > 0
-                                              ? static_cast<double>(state_.cursor_samples) / state_.train_seconds
-                                              : 0,
-                     .costs = costs,
-                     .train_loss = state_.train_loss,
-                     .test_loss = state_.test_loss,
-                     .test_accuracy = state_.test_accuracy,
-                     .test_top5 = state_.test_top5,
-                     .best_accuracy = state_.best_accuracy,
-                     .target_seconds = state_.target_seconds,
-                     .target_epoch = state_.target_epoch,
-                     .peak_rss_bytes = peak_rss_bytes()};
-  {
-    const EvaluationStatistics statistics(*model_, recipe_, data_, group_);
-    summary.weights_sha256 = weights_sha256(*model_);
-  }
-  if (keeps_files()) {
-    recorder_->flush();
-    replace_file(options_.run_folder.summary(), to_json(summary).dump(2) + "\n");
-    replace_file(options_.run_folder.chart(), run_chart_svg(options_.run_folder.root));
-  }
-  return summary;
 }
 
 }  // namespace paceline

@@ -23,10 +23,12 @@
 #include "paceline/schedule/schedule.h"
 #include "paceline/train/catalog.h"
 #include "paceline/train/checkpoint.h"
+#include "paceline/train/divergence.h"
 #include "paceline/train/evaluator.h"
 #include "paceline/train/group_checkpoint.h"
 #include "paceline/train/run_costs.h"
 #include "paceline/train/run_folder.h"
+#include "paceline/train/run_length.h"
 #include "paceline/train/step.h"
 #include "paceline/train/summary.h"
 #include "paceline/train/training_window.h"
@@ -49,21 +51,26 @@ class Trainer {
   Trainer(Recipe recipe, Group& group, TrainerOptions options);
   ~Trainer();
 
-  // Throws TrainingError when the loss is no longer finite.
+  // Throws TrainingError when loss, gradients or weights are no longer finite; older checkpoints are then as they were.
   Summary run();
 
   Model& model() { return *model_; }
 
  private:
   void begin();
+  void make_all_steps();
   void resume();
+  void resume_loss_scale();
   std::string stored_plan() const;
   void report_changes();
   void warn_of_codec();
   void open_loader();
   void make_step();
-  void drain();
+  void drain() { window_.drain(epoch()); }
   void record_window();
+  void record_layers(const std::vector<LayerFigures>& layers);
+  void require_finite_weights();
+  [[noreturn]] void explain(const DivergenceError& error);
   void evaluate();
   void write_checkpoint();
   bool finished();  // and why: ending_
@@ -71,9 +78,6 @@ class Trainer {
   void write_trace();
   double epoch() const;
   uint64_t global_batch() const { return batch_.at(epoch()); }
-  uint64_t total_samples() const;
-  int64_t total_steps() const;
-  double total_epochs() const;
   bool keeps_files() const { return group_.rank() == 0 && !options_.run_folder.root.empty(); }
   Log* log() const { return group_.rank() == 0 ? options_.log : nullptr; }
   Summary summarise();
@@ -90,6 +94,8 @@ class Trainer {
   BatchSchedule batch_;
   Schedule rate_;
   Schedule momentum_;
+  const RunLength length_;
+  std::unique_ptr<LossScaler> scaler_;
   std::unique_ptr<Timeline> timeline_;
   std::unique_ptr<Reducer> reducer_;
   CheckpointStore checkpoints_;
@@ -98,7 +104,8 @@ class Trainer {
   TrainingWindow window_;
   RunCosts costs_;
   std::string ending_;
-  bool stop_asked_ = false;  // by any rank, in the last step
+  bool stop_asked_ = false;                // by any rank, in the last step
+  std::vector<LayerFigures> layers_seen_;  // by the last diagnosis
 
   // Made by begin(), when the position in the data is known.
   std::unique_ptr<Loader> loader_;

@@ -4,21 +4,21 @@
 #include <cmath>
 
 #include "paceline/collectives/sum_over_ranks.h"
-#include "paceline/core/error.h"
+#include "paceline/train/divergence.h"
 
 namespace paceline {
 
-void TrainingWindow::drain(double epoch, const std::function<std::string()>& advice) {
+void TrainingWindow::drain(double epoch) {
   int64_t step = state_.step - static_cast<int64_t>(pending_.size());
   for (const StepOutcome& outcome : pending_) {
     ++step;
-    const double loss = outcome.loss_sum.item<double>();
-    if (!std::isfinite(loss))
-      throw TrainingError(fmt::format(
-          "the loss is {} at step {} (epoch {:.4g}): the run diverged; try a lower optimizer.rate, a longer "
-          "schedule.warmup_epochs or optimizer.clip_norm{}",
-          loss, step, epoch, advice()));
     state_.window_steps += 1;
+    const double loss = outcome.loss_sum.item<double>();
+    const bool finite = std::isfinite(loss);
+    if (outcome.skipped && !finite) continue;
+    if (!finite || (outcome.not_finite.defined() && outcome.not_finite.item<double>() > 0))
+      throw DivergenceError(fmt::format("step {} (epoch {:.4g}): {} not finite: the run diverged; {}", step, epoch,
+                                        finite ? "a gradient is" : "the loss is", kAgainstDivergence));
     state_.window_loss_sum += loss;
     state_.window_correct += outcome.correct.item<int64_t>();
     state_.window_samples += outcome.samples;
@@ -44,9 +44,11 @@ void TrainingWindow::gather_for_checkpoint(const std::function<void()>& write) {
 
 void TrainingWindow::close() {
   gather();
-  const auto samples = static_cast<double>(state_.window_samples);
-  state_.train_loss = state_.window_loss_sum / samples;
-  state_.train_accuracy = static_cast<double>(state_.window_correct) / samples;
+  if (state_.window_samples > 0) {  // else every step was skipped: the last figures stay
+    const auto samples = static_cast<double>(state_.window_samples);
+    state_.train_loss = state_.window_loss_sum / samples;
+    state_.train_accuracy = static_cast<double>(state_.window_correct) / samples;
+  }
   state_.window_steps = 0;
   clear_sums();
 }

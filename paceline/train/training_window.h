@@ -3,7 +3,6 @@
 #pragma once
 
 #include <functional>
-#include <string>
 #include <vector>
 
 #include "paceline/comm/group.h"
@@ -23,9 +22,9 @@ class TrainingWindow {
   }
 
   void add(StepOutcome outcome) { pending_.push_back(std::move(outcome)); }
-  // Reads the outcomes so far, which waits for the device. Throws TrainingError when a loss is not finite; `advice` is
-  // added to the text.
-  void drain(double epoch, const std::function<std::string()>& advice);
+  // Reads the outcomes so far, which waits for the device. Throws DivergenceError when a loss or gradient is not
+  // finite. What a skipped step had for a loss does not count.
+  void drain(double epoch);
 
   // Every rank then has the sums of all. Every rank calls these.
   void gather();

@@ -1,0 +1,30 @@
+// In the place of the *.cu files, in builds without CUDA: nothing is on a device there, so nobody calls these.
+#include "paceline/core/check.h"
+#include "paceline/kernels/adabound.h"
+#include "paceline/kernels/adam.h"
+#include "paceline/kernels/lars.h"
+#include "paceline/kernels/rmsprop.h"
+#include "paceline/kernels/sgd.h"
+
+namespace paceline {
+namespace {
+
+[[noreturn]] void missing() { detail::check_failed(__FILE__, __LINE__, "this program was built without CUDA"); }
+
+}  // namespace
+
+bool device_kernels_are_built() { return false; }
+bool is_capturing(DeviceStream) { missing(); }
+void write_tensors(const DeviceTable&, std::span<const DeviceTensor>) { missing(); }
+void sgd_prepare_on_device(const DeviceTable&, const SgdCoefficients&) { missing(); }
+void sgd_update_on_device(const DeviceTable&) { missing(); }
+void lars_prepare_on_device(const DeviceTable&, const LarsStep&) { missing(); }
+void lars_update_on_device(const DeviceTable&, double*, float*) { missing(); }
+void adam_prepare_on_device(const DeviceTable&, const AdamCoefficients&) { missing(); }
+void adam_update_on_device(const DeviceTable&) { missing(); }
+void rmsprop_prepare_on_device(const DeviceTable&, const RmspropCoefficients&) { missing(); }
+void rmsprop_update_on_device(const DeviceTable&) { missing(); }
+void adabound_prepare_on_device(const DeviceTable&, const AdaboundCoefficients&) { missing(); }
+void adabound_update_on_device(const DeviceTable&) { missing(); }
+
+}  // namespace paceline

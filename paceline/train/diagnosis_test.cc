@@ -1,0 +1,202 @@
+#include "paceline/train/diagnosis.h"
+
+#include <gmock/gmock.h>
+
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "paceline/comm/engine_local.h"
+#include "paceline/core/error.h"
+#include "paceline/core/file.h"
+#include "paceline/core/test_folder.h"
+#include "paceline/optim/optimizer.h"
+#include "paceline/train/forward_search.h"
+#include "paceline/train/trainer.h"
+
+namespace paceline {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+// Divides by nothing in the middle when told to.
+class ThreeLayers : public Model {
+ public:
+  explicit ThreeLayers(const ModelOptions& options) {
+    first_ = register_module("first", torch::nn::Linear(64, 16));
+    second_ = register_module("second", torch::nn::Linear(16, 16));
+    third_ = register_module("third", torch::nn::Linear(16, options.classes));
+  }
+  torch::Tensor forward(torch::Tensor images) override {
+    const torch::Tensor features = first_(images.flatten(1)).relu();
+    return third_(second_(features).mul(factor).relu());
+  }
+  float factor = 1;
+
+ private:
+  torch::nn::Linear first_ = nullptr, second_ = nullptr, third_ = nullptr;
+};
+
+Catalog catalog() {
+  Catalog catalog;
+  catalog.models.add(
+      "three", {"for tests", 8, [](const ModelOptions& options) { return std::make_shared<ThreeLayers>(options); }});
+  return catalog;
+}
+
+Recipe recipe(const std::vector<std::string>& overrides = {}) {
+  return parse_recipe(R"(
+    [model]
+    name = "three"
+    [data]
+    name = "synthetic"
+    train_samples = 96
+    test_samples = 32
+    channels = 1
+    image_size = 8
+    classes = 4
+    [batch]
+    global = 32
+    [train]
+    epochs = 4
+    threads = 1
+  )",
+                      "three.toml", overrides);
+}
+
+std::string failure_of(int ranks, const Recipe& recipe, const std::filesystem::path& folder = {}) {
+  std::vector<std::string> errors(static_cast<size_t>(ranks));
+  run_ranks(ranks, [&](Group& group) {
+    TrainerOptions options = {.catalog = catalog()};
+    if (group.rank() == 0) options.run_folder = {folder};
+    try {
+      Trainer(recipe, group, options).run();
+    } catch (const TrainingError& error) {
+      errors[static_cast<size_t>(group.rank())] = error.what();
+      EXPECT_EQ(error.told(), group.rank() != 0);  // one tells
+    }
+  });
+  for (const std::string& error : errors) EXPECT_FALSE(error.empty());
+  return errors.front();
+}
+
+TEST(ForwardSearch, NamesTheFirstLayerWhoseOutputIsNotFinite) {
+  const auto model = std::make_shared<ThreeLayers>(ModelOptions{.classes = 4});
+  torch::Tensor images = torch::ones({2, 1, 8, 8});
+  const auto search = [&] { return first_layer_not_finite(*model, [&] { model->forward(images); }); };
+  EXPECT_EQ(search(), std::nullopt);
+  model->factor = kInfinity;
+  EXPECT_EQ(search(), "second");
+  model->factor = 1;
+  const torch::NoGradGuard no_grad;
+  model->named_parameters()["third.weight"].fill_(NAN);
+  EXPECT_EQ(search(), "third");
+  images[1][0][0][0] = NAN;
+  EXPECT_EQ(search(), "the input");  // flatten() comes before the first layer
+}
+
+TEST(MeasureLayers, GivesNormsAndCountsInTheOrderOfTheModel) {
+  torch::Tensor weight = torch::tensor({3.0f, 4.0f}).requires_grad_(), bias = torch::ones({1}).requires_grad_();
+  weight.mutable_grad() = torch::tensor({8.0f, kInfinity});
+  const auto layers = measure_layers({{"fc.weight", weight, true}, {"fc.bias", bias, false}}, 0.5);
+  ASSERT_EQ(layers.size(), 2u);
+  EXPECT_EQ(layers[0].name, "fc.weight");
+  EXPECT_EQ(layers[0].weight_norm, 5);
+  EXPECT_EQ(layers[0].gradient_norm, kInfinity);
+  EXPECT_EQ(layers[0].gradients_not_finite, 1);
+  EXPECT_TRUE(std::isnan(layers[1].gradient_norm));  // it has none
+  weight.mutable_grad() = torch::tensor({6.0f, 8.0f});
+  EXPECT_EQ(measure_layers({{"fc.weight", weight, true}}, 0.5)[0].gradient_norm, 5);
+}
+
+TEST(UpdateDiagnosis, SeesTheUpdateAndTheRateOfLars) {
+  torch::Tensor weight = torch::tensor({{3.0f, 4.0f}}).requires_grad_();
+  const std::vector<Parameter> parameters = {{"fc.weight", weight, true}};
+  weight.mutable_grad() = torch::tensor({{0.6f, 0.8f}});
+  Recipe::Optimizer options;
+  options.name = "lars";
+  options.eta = 0.01;
+  options.epsilon = 0;
+  const auto optimizer = builtin_optimizers().at("lars")(parameters, options);
+  const StepCoefficients coefficients = {.rate = 2, .momentum = 0, .gradient_scale = 0.5};
+  UpdateDiagnosis diagnosis(parameters, options, coefficients, 1);
+  optimizer->step(coefficients);
+  const LayerFigures layer = diagnosis.finish()[0];
+  EXPECT_NEAR(layer.rate, 2 * 0.01 * 5 / 0.5, 1e-6);
+  EXPECT_NEAR(layer.update_norm, layer.rate * 0.5, 1e-6);
+  EXPECT_NEAR(layer.gradient_norm, 1, 1e-6);
+  EXPECT_EQ(layer.weight_norm, 5);
+}
+
+TEST(WorstLayers, PutsWhatIsNotFiniteFirst) {
+  const std::string text = worst_layers_text({{.name = "calm", .weight_norm = 1, .update_norm = 0.01},
+                                              {.name = "wild", .weight_norm = 1, .update_norm = 10},
+                                              {.name = "lost", .weight_norm = 1, .weights_not_finite = 3}},
+                                             2);
+  EXPECT_THAT(text, AllOf(HasSubstr("3 weights"), HasSubstr("wild"), Not(HasSubstr("calm"))));
+  EXPECT_LT(text.find("lost"), text.find("wild"));
+}
+
+TEST(Diagnosis, IsRecordedForEveryLayer) {
+  const TestFolder folder;
+  const auto group = make_local_group();
+  Trainer(recipe({"train.diagnose_every_steps=5", "optimizer.name=lars", "optimizer.epsilon=0"}), *group,
+          {.run_folder = {folder.path()}, .catalog = catalog()})
+      .run();
+  std::istringstream lines(read_file(folder.path() / "metrics.jsonl"));
+  std::vector<std::string> seen;
+  for (std::string line; std::getline(lines, line);) {
+    const auto record = nlohmann::json::parse(line);
+    if (record["kind"] != "layer") continue;
+    seen.push_back(std::to_string(record["step"].get<int>()) + " " + record["layer"].get<std::string>());
+    EXPECT_GT(record["update_norm"], 0);
+    EXPECT_GT(record["gradient_norm"], 0);
+    EXPECT_GT(record["rate"], 0);
+    EXPECT_EQ(record["weights_not_finite"], 0);
+  }
+  EXPECT_EQ(seen.size(), 2u * 6u);  // of 12 steps the 5th and the 10th
+  EXPECT_EQ(seen.front(), "5 first.weight");
+  EXPECT_EQ(seen.back(), "10 third.bias");
+}
+
+TEST(Divergence, NamesStepAndLayer) {
+  for (const int ranks : {1, 3}) {
+    const std::string error = failure_of(ranks, recipe({"optimizer.rate=1e30"}));
+    EXPECT_THAT(error, HasSubstr("step 2 (epoch 0.3333): the loss is not finite: the run diverged")) << ranks;
+    EXPECT_THAT(error, HasSubstr("second is the first layer whose output is not finite")) << ranks;
+    EXPECT_THAT(error, HasSubstr("try a lower optimizer.rate")) << ranks;
+  }
+}
+
+TEST(Divergence, HappensInBf16Too) {
+  EXPECT_THAT(failure_of(1, recipe({"optimizer.rate=1e30", "train.precision=bf16"})),
+              HasSubstr("second is the first layer whose output is not finite"));
+}
+
+TEST(Divergence, LeavesTheLastGoodCheckpoint) {
+  const TestFolder folder;
+  const std::string error = failure_of(2,
+                                       recipe({"schedule.name=step", "schedule.milestones=[1]", "schedule.factor=1e30",
+                                               "checkpoint.every_steps=1", "checkpoint.keep=1"}),
+                                       folder.path());
+  // The fourth step, of the rate 1e29, makes weights that are finite and useless; with the fifth it comes out.
+  const auto checkpoints = CheckpointStore(folder.path() / "checkpoints", 1).all();
+  ASSERT_EQ(checkpoints.size(), 1u);
+  EXPECT_EQ(checkpoints[0].step, 4);
+  EXPECT_EQ(damage_of(checkpoints[0]), std::nullopt);
+  EXPECT_THAT(error, AllOf(HasSubstr("step 5"), HasSubstr("the last checkpoint is " + checkpoints[0].folder.string())));
+}
+
+TEST(Divergence, WeightsThatAreNotFiniteAreNotWritten) {
+  const TestFolder folder;
+  const std::string error = failure_of(2, recipe({"optimizer.rate=1e300", "train.max_steps=1"}),
+                                       folder.path());  // the rate is infinite in f32
+  EXPECT_THAT(error, AllOf(HasSubstr("step 1"), HasSubstr("first.weight is not finite after the update")));
+  EXPECT_TRUE(CheckpointStore(folder.path() / "checkpoints", 1).all().empty());
+}
+
+}  // namespace
+}  // namespace paceline

@@ -1,0 +1,19 @@
+// How long a run is, of which train.epochs and train.max_steps decide together.
+#pragma once
+
+#include <cstdint>
+
+#include "paceline/core/recipe.h"
+#include "paceline/schedule/batch_size.h"
+
+namespace paceline {
+
+struct RunLength {
+  uint64_t samples = 0;  // that train.epochs asks for; the last batch may go past it
+  int64_t steps = 0;
+  double epochs = 0;
+};
+
+RunLength run_length(const Recipe::Train& train, const BatchSchedule& batch, uint64_t data_size);
+
+}  // namespace paceline

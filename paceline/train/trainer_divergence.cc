@@ -1,0 +1,49 @@
+// What a Trainer does about a run that diverged: nothing bad is kept, and people learn where it began.
+#include <fmt/format.h>
+
+#include "paceline/collectives/sum_over_ranks.h"
+#include "paceline/models/state.h"
+#include "paceline/precision/finite_check.h"
+#include "paceline/train/trainer.h"
+
+namespace paceline {
+
+// A checkpoint of weights that are not finite would push out one that can be used. Weights are the same on every rank,
+// statistics are not: hence the sum.
+void Trainer::require_finite_weights() {
+  std::string first;
+  for (const auto& named : model_->named_parameters())
+    if (first.empty() && count_not_finite(named.value().detach()) > 0) first = named.key();
+  for (const auto& named : model_->named_buffers())
+    if (first.empty() && named.value().is_floating_point() && count_not_finite(named.value()) > 0) first = named.key();
+  std::vector<int64_t> bad = {first.empty() ? 0 : 1};
+  sum_over_ranks(group_, view(bad));
+  if (bad[0] == 0) return;
+  throw DivergenceError(
+      fmt::format("step {} (epoch {:.4g}): {} is not finite after the update: the run diverged, and no "
+                  "checkpoint was written of it; {}",
+                  state_.step, epoch(), first.empty() ? "what another rank has" : first, kAgainstDivergence));
+}
+
+// Rank 0 tells; the others know no more.
+void Trainer::explain(const DivergenceError& error) {
+  if (log()) {
+    constexpr size_t kMostLines = 8;
+    if (!layers_seen_.empty())
+      log()->warning("the layers that moved most in the last diagnosis:\n{}",
+                     worst_layers_text(layers_seen_, kMostLines));
+    const double unscale = scaler_ ? scaler_->gradient_scale() : 1;
+    const auto layers = measure_layers(parameters_of(*model_), unscale);
+    log()->warning("the layers as the run ended:\n{}", worst_layers_text(layers, kMostLines));
+  }
+  if (recorder_) recorder_->flush();
+  std::string advice;
+  const auto checkpoints = checkpoints_.all();
+  if (group_.rank() == 0 && !checkpoints.empty())
+    advice = fmt::format("; the last checkpoint is {}", checkpoints.back().folder.string());
+  TrainingError explained(error.what() + advice);
+  if (group_.rank() != 0) explained.set_told();
+  throw explained;
+}
+
+}  // namespace paceline
