@@ -72,6 +72,15 @@ class CommandTest(ProcessTest):
         self.assertIn("epochs", json.dumps(json.loads(self.run_paceline("recipe", "keys", "--json").stdout)))
         self.assertEqual(json.loads(self.run_paceline("recipe", "show", "small.toml", "--json").stdout)["batch"]["global"], 32)
 
+    def test_eval_takes_the_averaged_weights_where_the_run_kept_them(self):
+        averaged = ("--set", "optimizer.average=0.9", "--set", "train.max_steps=20")
+        summary, plain = self.train("averaged", *averaged), self.train("plain", *averaged[2:])
+        self.assertEqual(summary["weights_sha256"], plain["weights_sha256"])  # training itself is the same
+        self.assertNotEqual(summary["test_loss"], plain["test_loss"])
+        evaluation = json.loads(self.run_paceline("eval", "averaged", "--json").stdout)
+        for key in ("weights_sha256", "test_accuracy", "test_loss"):
+            self.assertEqual(evaluation[key], summary[key], key)
+
     def test_a_folder_with_a_run_is_not_overwritten(self):
         short = ["--set", "train.max_steps=2"]
         self.train("run", *short)

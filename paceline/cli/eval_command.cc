@@ -8,6 +8,7 @@
 #include "paceline/comm/engine_local.h"
 #include "paceline/core/log.h"
 #include "paceline/models/state.h"
+#include "paceline/optim/weight_average.h"
 #include "paceline/train/assemble.h"
 #include "paceline/train/checkpoint.h"
 #include "paceline/train/evaluator.h"
@@ -58,7 +59,15 @@ void evaluate(const EvalArguments& arguments) {
   const Catalog catalog;
   const DatasetPair data = open_data(recipe, catalog);
   const std::shared_ptr<Model> model = build_model(recipe, catalog, *data.train);
-  load_weights(checkpoint, *model);
+  std::unique_ptr<Optimizer> optimizer;  // has the average of the weights, where the run kept one
+  if (recipe.optimizer.average > 0) {
+    optimizer = build_optimizer(recipe, catalog, *model, 1);
+    load_checkpoint(checkpoint, *model, *optimizer);
+  } else {
+    load_weights(checkpoint, *model);
+  }
+  const std::string sha256 = weights_sha256(*model);
+  const AveragedWeights averaged(optimizer ? optimizer->weight_average() : nullptr);
   const auto group = make_local_group();
   const Evaluation evaluation = Evaluator(data, recipe, *group, torch::kCPU)(*model);
 
@@ -67,7 +76,7 @@ void evaluate(const EvalArguments& arguments) {
                                          {"step", checkpoint.step},      {"model", recipe.model.name},
                                          {"data", recipe.data.name},     {"samples", evaluation.samples},
                                          {"test_loss", evaluation.loss}, {"test_accuracy", evaluation.top1},
-                                         {"test_top5", evaluation.top5}, {"weights_sha256", weights_sha256(*model)}};
+                                         {"test_top5", evaluation.top5}, {"weights_sha256", sha256}};
     fmt::print("{}\n", json.dump(2));
     return;
   }
