@@ -94,7 +94,7 @@ class BenchTest(ProcessTest):
 
     def test_profile_measures_once_and_explain_shows_it(self):
         self.environment["PACELINE_PROFILE_DIR"] = str(self.folder / "profiles")
-        explain = ("explain", "allreduce", "--platform", "shm", "--ranks", 2, "--bytes", "64KiB", "--json")
+        explain = ("explain", "allreduce", "--platform", "shm", "--ranks", 2, "--bytes", "1KiB", "--json")
 
         def measured():
             return [row["measured_seconds"] for row in json.loads(self.run_command(*explain).stdout)["candidates"]]
@@ -104,7 +104,10 @@ class BenchTest(ProcessTest):
         self.assertIn("measured now", first.stdout)
         self.assertIn("The plan:", first.stdout)
         self.assertIn("measured before", self.run_command("profile", "--ranks", 2).stdout)
-        self.assertTrue(all(seconds > 0 for seconds in measured()))
+        # A candidate that seemed hopelessly slow at first is left out; which that is depends on what disturbs the machine.
+        times = [seconds for seconds in measured() if seconds is not None]
+        self.assertGreaterEqual(len(times), 2)
+        self.assertTrue(all(seconds > 0 for seconds in times))
 
 
 if __name__ == "__main__":
