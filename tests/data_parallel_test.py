@@ -257,6 +257,16 @@ class DataParallelTest(ProcessTest):
         self.assertEqual(steps, 2)
         self.assertGreater(time.monotonic() - began, 2, "the step is too short to show anything")
 
+    def test_a_damaged_plan_is_made_anew_and_told(self):
+        self.train("run", *TWO, *settings(train__max_steps=10))
+        plan = self.folder / "run/plan.json"
+        for damage, warns in ((lambda text: text, False), (lambda text: text[:40], True)):
+            plan.write_text(damage(plan.read_text()))
+            result = self.run_paceline("train", "tiny.toml", "--out", "run", "--resume", *TWO, *settings(train__max_steps=20 if warns else 15))
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertEqual("plan.json does not serve this run" in result.stderr, warns, result.stderr)
+        self.assertIn("algorithms", json.loads(plan.read_text()))
+
     def test_only_rank_0_writes(self):
         result = self.run_paceline("train", "tiny.toml", *TWO, "--trace", "trace.json", *settings(train__max_steps=45))
         self.assertEqual(result.returncode, 0, result.stderr)

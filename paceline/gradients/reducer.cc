@@ -162,6 +162,7 @@ void Reducer::attach_hooks() {
 }
 
 void Reducer::begin() {
+  if (gradient_memory_) gradient_memory_->close();  // a backward that threw left it open
   for (Slot& slot : slots_) {
     slot.parameter.tensor.mutable_grad().reset();
     if (slot.lone) slot.place.reset();
@@ -261,6 +262,7 @@ void Reducer::finish(std::span<double> riders) {
 
 // Of codecs that the run had while it was on several ranks.
 void Reducer::pay_debts() {
+  if (debts_.empty()) return;
   for (const Slot& slot : slots_) {
     const auto debt = debts_.find("residual." + slot.parameter.name);
     if (debt == debts_.end() || !slot.parameter.tensor.grad().defined()) continue;

@@ -47,6 +47,7 @@ std::vector<std::string> mpirun_command(const MpirunOptions& options, const std:
 void MpirunOutput::add_line(Stream stream, std::string_view line) {
   std::optional<Tag> tag = find_tag(line, stream);
   std::optional<int> rank = stream == Stream::output ? last_rank_ : std::nullopt;
+  if (line.starts_with("mpirun: Forwarding signal")) return;  // as it was asked to
   if (!tag && !rank) return events_.note("mpirun", line);
   while (true) {
     const std::string_view piece = line.substr(0, tag ? tag->begin : line.size());

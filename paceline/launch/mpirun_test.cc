@@ -41,6 +41,7 @@ TEST_F(MpirunOutputTest, GivesTheLastLineThatHasNoEnd) {
 
 TEST_F(MpirunOutputTest, PassesOnWhatMpirunSaysItself) {
   output_.add_line(Stream::errors, "There are not enough slots");
+  output_.add_line(Stream::errors, "mpirun: Forwarding signal 10 to job");  // but not that it does as it was told
   output_.add_line(Stream::errors, "]<stderr>: [x,1]<stdout>: [,]<stderr>:");
   EXPECT_THAT(heard_,
               ElementsAre("mpirun: There are not enough slots", "mpirun: ]<stderr>: [x,1]<stdout>: [,]<stderr>:"));

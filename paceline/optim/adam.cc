@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "paceline/optim/elementwise.h"
+
 namespace paceline {
 namespace {
 
@@ -47,22 +49,20 @@ void Adam::prepare(const StepCoefficients& coefficients) {
 }
 
 void Adam::step(const StepCoefficients& coefficients) {
-  const torch::NoGradGuard no_grad;
   if (!on_device_.is_capturing()) prepare(coefficients);
-  on_device_.update(parameters_, coefficients, adam_update_on_device);
-  if (on_device_.has_all()) return;
-
-  const auto own = read_scaling(coefficients);
-  if (!own) return;
-  const auto of = [&](size_t parameter) { return now(*own, parameters_[parameter].decayed); };
-  const ChunkTable table(parameters_);
-  table.for_each([&](const Chunk& chunk) {
-    adam_update(chunk.weights, chunk.gradient, first_.at(chunk), second_.at(chunk), chunk.count, of(chunk.parameter));
-  });
-  for (const auto& [i, weights, gradient] : table.others()) {
-    if (!on_device_.contains(i)) update_on_device(weights, gradient, first_.of(i), second_.of(i), of(i));
-  }
-  write_halves(parameters_);
+  const auto of = [&](size_t parameter, const StepCoefficients& c) { return now(c, parameters_[parameter].decayed); };
+  update_elementwise(parameters_, on_device_, coefficients,
+                     {.launch = adam_update_on_device,
+                      .of_chunk =
+                          [&](const Chunk& chunk, const StepCoefficients& c) {
+                            adam_update(chunk.weights, chunk.gradient, first_.at(chunk), second_.at(chunk), chunk.count,
+                                        of(chunk.parameter, c));
+                          },
+                      .of_tensor =
+                          [&](const ChunkTable::Whole& whole, const StepCoefficients& c) {
+                            update_on_device(whole.weights, whole.gradient, first_.of(whole.parameter),
+                                             second_.of(whole.parameter), of(whole.parameter, c));
+                          }});
 }
 
 Optimizer::State Adam::state() const {

@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "paceline/optim/elementwise.h"
+
 namespace paceline {
 namespace {
 
@@ -26,27 +28,24 @@ void BoundedMoments::prepare(const AdaboundCoefficients& c) const {
 
 void BoundedMoments::update(const std::vector<Parameter>& parameters, const AdaboundCoefficients& c,
                             const StepCoefficients& step) {
-  const torch::NoGradGuard no_grad;
-  on_device_.update(parameters, step, adabound_update_on_device);
-  if (on_device_.has_all()) return;
-
-  const auto scaled = read_scaling(step);
-  if (!scaled) return;
-  const auto of = [&](size_t parameter) {
+  const auto of = [&](size_t parameter, const StepCoefficients& unscaled) {
     AdaboundCoefficients own = c;
-    own.gradient_scale = scaled->gradient_scale;
+    own.gradient_scale = unscaled.gradient_scale;
     if (!parameters[parameter].decayed) own.weight_decay = 0;
     return own;
   };
-  const ChunkTable table(parameters);
-  table.for_each([&](const Chunk& chunk) {
-    adabound_update(chunk.weights, chunk.gradient, first_.at(chunk), second_.at(chunk), chunk.count,
-                    of(chunk.parameter));
-  });
-  for (const auto& [i, weights, gradient] : table.others()) {
-    if (!on_device_.contains(i)) update_on_device(weights, gradient, first_.of(i), second_.of(i), of(i));
-  }
-  write_halves(parameters);
+  update_elementwise(parameters, on_device_, step,
+                     {.launch = adabound_update_on_device,
+                      .of_chunk =
+                          [&](const Chunk& chunk, const StepCoefficients& unscaled) {
+                            adabound_update(chunk.weights, chunk.gradient, first_.at(chunk), second_.at(chunk),
+                                            chunk.count, of(chunk.parameter, unscaled));
+                          },
+                      .of_tensor =
+                          [&](const ChunkTable::Whole& whole, const StepCoefficients& unscaled) {
+                            update_on_device(whole.weights, whole.gradient, first_.of(whole.parameter),
+                                             second_.of(whole.parameter), of(whole.parameter, unscaled));
+                          }});
 }
 
 void BoundedMoments::add_to(Optimizer::State& state, const std::vector<Parameter>& parameters) const {

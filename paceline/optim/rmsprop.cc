@@ -1,5 +1,7 @@
 #include "paceline/optim/rmsprop.h"
 
+#include "paceline/optim/elementwise.h"
+
 namespace paceline {
 namespace {
 
@@ -34,23 +36,20 @@ void Rmsprop::prepare(const StepCoefficients& coefficients) {
 }
 
 void Rmsprop::step(const StepCoefficients& coefficients) {
-  const torch::NoGradGuard no_grad;
   if (!on_device_.is_capturing()) prepare(coefficients);
-  on_device_.update(parameters_, coefficients, rmsprop_update_on_device);
-  if (on_device_.has_all()) return;
-
-  const auto own = read_scaling(coefficients);
-  if (!own) return;
-  const auto of = [&](size_t parameter) { return now(*own, parameters_[parameter].decayed); };
-  const ChunkTable table(parameters_);
-  table.for_each([&](const Chunk& chunk) {
-    rmsprop_update(chunk.weights, chunk.gradient, second_.at(chunk), momentum_.at(chunk), chunk.count,
-                   of(chunk.parameter));
-  });
-  for (const auto& [i, weights, gradient] : table.others()) {
-    if (!on_device_.contains(i)) update_on_device(weights, gradient, second_.of(i), momentum_.of(i), of(i));
-  }
-  write_halves(parameters_);
+  const auto of = [&](size_t parameter, const StepCoefficients& c) { return now(c, parameters_[parameter].decayed); };
+  update_elementwise(parameters_, on_device_, coefficients,
+                     {.launch = rmsprop_update_on_device,
+                      .of_chunk =
+                          [&](const Chunk& chunk, const StepCoefficients& c) {
+                            rmsprop_update(chunk.weights, chunk.gradient, second_.at(chunk), momentum_.at(chunk),
+                                           chunk.count, of(chunk.parameter, c));
+                          },
+                      .of_tensor =
+                          [&](const ChunkTable::Whole& whole, const StepCoefficients& c) {
+                            update_on_device(whole.weights, whole.gradient, second_.of(whole.parameter),
+                                             momentum_.of(whole.parameter), of(whole.parameter, c));
+                          }});
 }
 
 Optimizer::State Rmsprop::state() const {

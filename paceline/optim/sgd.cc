@@ -1,6 +1,7 @@
 #include "paceline/optim/sgd.h"
 
 #include "paceline/kernels/sgd.h"
+#include "paceline/optim/elementwise.h"
 
 namespace paceline {
 namespace {
@@ -34,22 +35,21 @@ void Sgd::prepare(const StepCoefficients& coefficients) {
 }
 
 void Sgd::step(const StepCoefficients& coefficients) {
-  const torch::NoGradGuard no_grad;
   if (!on_device_.is_capturing()) prepare(coefficients);
-  on_device_.update(parameters_, coefficients, sgd_update_on_device);
-  if (on_device_.has_all()) return;
-
-  const auto own = read_scaling(coefficients);
-  if (!own) return;
-  const auto of = [&](size_t parameter) { return sgd_coefficients(*own, options_, parameters_[parameter].decayed); };
-  const ChunkTable table(parameters_);
-  table.for_each([&](const Chunk& chunk) {
-    sgd_update(chunk.weights, chunk.gradient, momentum_.at(chunk), chunk.count, of(chunk.parameter));
-  });
-  for (const auto& [i, weights, gradient] : table.others()) {
-    if (!on_device_.contains(i)) update_on_device(weights, gradient, momentum_.of(i), of(i));
-  }
-  write_halves(parameters_);
+  const auto of = [&](size_t parameter, const StepCoefficients& c) {
+    return sgd_coefficients(c, options_, parameters_[parameter].decayed);
+  };
+  update_elementwise(
+      parameters_, on_device_, coefficients,
+      {.launch = sgd_update_on_device,
+       .of_chunk =
+           [&](const Chunk& chunk, const StepCoefficients& c) {
+             sgd_update(chunk.weights, chunk.gradient, momentum_.at(chunk), chunk.count, of(chunk.parameter, c));
+           },
+       .of_tensor =
+           [&](const ChunkTable::Whole& whole, const StepCoefficients& c) {
+             update_on_device(whole.weights, whole.gradient, momentum_.of(whole.parameter), of(whole.parameter, c));
+           }});
 }
 
 Optimizer::State Sgd::state() const {

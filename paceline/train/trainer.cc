@@ -141,6 +141,9 @@ void Trainer::resume() {
     if (log() && resumed.ranks_before != group_.size())
       log()->info("it was written by {} rank{}, {} go on: the same samples, but not the same bits",
                   resumed.ranks_before, resumed.ranks_before == 1 ? "" : "s", group_.size());
+    if (log() && resumed.ranks_before == group_.size() && group_.size() > 1 && stored_plan() != reducer_->plan_json())
+      log()->warning("{} does not serve this run: gradients are summed by another plan, and bits may differ",
+                     options_.run_folder.plan().string());
   } else if (options_.resume && log()) {
     log()->info("no intact checkpoint in {}: starting from the beginning", options_.run_folder.checkpoints().string());
   }
