@@ -5,6 +5,7 @@
 //
 // Rank 0 writes {"step_ms": [...]}, the time of every step after the warm-up. --no-sync: each rank trains alone.
 #include <ATen/Parallel.h>
+#include <torch/nn.h>
 
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>

@@ -14,6 +14,7 @@
 #include "paceline/core/error.h"
 #include "paceline/core/process_tuning.h"
 #include "paceline/train/assemble.h"
+#include "paceline/train/batches.h"
 #include "paceline/train/step.h"
 
 namespace paceline {
@@ -28,17 +29,17 @@ void serve(const Recipe& recipe) {
   const auto group = make_local_group();
   const auto optimizer = build_optimizer(recipe, catalog, *model, group->size());
   const auto reducer = build_reducer(recipe, catalog, *model, *group, nullptr);
-  Loader loader(data.train, data.normalisation, {.global_batch = static_cast<uint64_t>(recipe.batch.global)});
-  const BatchTensors tensors(loader, torch::kCPU);
+  const LoaderOptions options = {.global_batch = static_cast<uint64_t>(recipe.batch.global)};
+  const auto batches = make_batches({data.train, data.normalisation, options}, torch::kCPU, {}, "never");
   TrainStep train_step(model, *optimizer, *group, recipe, *reducer, nullptr);
 
   const SteadyClock clock;
   int64_t step = 0;
   for (int64_t wanted; std::cin >> wanted;) {
-    const int64_t waited_before = loader.waited_ns(), from_ns = clock.now_ns();
+    const int64_t waited_before = batches->waited_ns(), from_ns = clock.now_ns();
     for (int64_t i = 0; i < wanted; ++i) {
-      const Batch& batch = loader.next();
-      const StepOutcome outcome = train_step({.batch = tensors.of(batch),
+      const TrainingBatch& batch = batches->next();
+      const StepOutcome outcome = train_step({.batch = batch,
                                               .global_count = static_cast<int64_t>(batch.global_count),
                                               .step = step++,
                                               .rate = recipe.optimizer.rate,
@@ -46,7 +47,7 @@ void serve(const Recipe& recipe) {
       CHECK_TRUE(std::isfinite(outcome.loss_sum.item<float>()), "the loss is not finite at step {}", step);
     }
     std::printf("%.9f %.9f\n", seconds_between(from_ns, clock.now_ns()),
-                seconds_between(waited_before, loader.waited_ns()));
+                seconds_between(waited_before, batches->waited_ns()));
     std::fflush(stdout);
   }
 }

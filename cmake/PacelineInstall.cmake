@@ -25,4 +25,4 @@ write_basic_package_version_file(${CMAKE_BINARY_DIR}/PacelineConfigVersion.cmake
 install(FILES ${CMAKE_BINARY_DIR}/PacelineConfig.cmake ${CMAKE_BINARY_DIR}/PacelineConfigVersion.cmake
               ${PROJECT_SOURCE_DIR}/cmake/FindLibtorch.cmake DESTINATION ${destination})
 # The installed program finds libtorch where the build found it.
-set_target_properties(paceline PROPERTIES INSTALL_RPATH "${Libtorch_ROOT}/lib;${CUDAToolkit_LIBRARY_DIR}")
+set_target_properties(paceline PROPERTIES INSTALL_RPATH "${Libtorch_ROOT}/lib;${CUDAToolkit_LIBRARY_DIR};${Nccl_LIBRARY_DIR}")

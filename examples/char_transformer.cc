@@ -4,6 +4,7 @@
 //   paceline launch -n 2 -- example_char_transformer
 //
 // Rank 0 prints one line, such as:  2 ranks: loss 3.36 -> 0.08 per character
+#include <torch/torch.h>
 #include <cstdio>
 #include <string>
 

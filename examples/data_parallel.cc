@@ -3,6 +3,7 @@
 //   paceline launch -n 4 -- example_data_parallel        (or mpirun, srun, torchrun; alone it is one rank)
 //
 // Rank 0 prints one line, such as:  2 ranks: accuracy 100.0 %, weights 12.34535
+#include <torch/torch.h>
 #include <cstdio>
 
 #include "paceline/data_parallel.h"

@@ -1,6 +1,7 @@
 // Trains a model of your own on Fashion-MNIST with the library: define it, give it a name, name it in a recipe.
 //
 // Prints one line, such as:  my_mlp: 235146 parameters, test accuracy 84.59 %
+#include <torch/nn.h>
 #include <cstdio>
 
 #include "paceline/comm/engine_local.h"

@@ -24,7 +24,7 @@ FOREIGN = {
     r"CLI/": ["cli/*"],
     r"jpeglib\.h": ["data/jpeg.cc"],
     r"mpi\.h": ["comm/engine_mpi.cc"],
-    r"nccl\.h": ["comm/engine_nccl.cc"],
+    r"nccl\.h": ["comm/nccl_communicator.cc"],
     r"cuda_": ["kernels/*.cu", "kernels/device_*.h"],
     r"gloo/": ["comm/engine_gloo.cc", "comm/gloo_connections.*"],
     r"grpc": ["ps/transport_grpc.cc"],
@@ -45,9 +45,21 @@ def includes(text):
 
 
 class TreeTest(unittest.TestCase):
+    maxDiff = None
+
     def test_every_folder_has_its_place_in_the_order(self):
         for path, _ in sources():
             self.assertIn(path.parts[0], FOLDERS, f"{path}: add its folder to FOLDERS, where it belongs")
+
+    def test_names_are_defined_once(self):
+        """Two classes of one name in one program: the linker keeps one of them, and says nothing."""
+        places = {}
+        for path, text in sources():
+            visible = re.sub(r"^namespace \{$.*?^\}  // namespace$", "", text, flags=re.M | re.S)
+            if path.suffix == ".h" or not path.stem.endswith("_test"):
+                for name in re.findall(r"^(?:class|struct|union|enum class|enum)\s+(?:alignas\([^)]*\)\s+)?(\w+)\b(?!\(|::)[^;{]*\{", visible, re.M):
+                    places.setdefault(name, []).append(str(path))
+        self.assertEqual({name: where for name, where in places.items() if len(where) > 1}, {})
 
     def test_includes_go_downwards(self):
         wrong = []

@@ -6,27 +6,15 @@
 #include <algorithm>
 
 #include "paceline/collectives/all_gather.h"
+#include "paceline/collectives/host_order.h"
 #include "paceline/collectives/reduce_scatter.h"
 #include "paceline/collectives/ring.h"
 
 namespace paceline {
-namespace {
-
-// This rank's place when ranks are ordered by host; with consecutive hosts, its rank.
-int place_by_host(const Group& group) {
-  const Topology& topology = group.topology();
-  const int host = topology.host_of(group.rank());
-  const std::vector<int>& neighbours = topology.ranks_of(host);
-  int place = static_cast<int>(std::ranges::find(neighbours, group.rank()) - neighbours.begin());
-  for (int earlier = 0; earlier < host; ++earlier) place += static_cast<int>(topology.ranks_of(earlier).size());
-  return place;
-}
-
-}  // namespace
 
 Torus2d::Torus2d(Group& group, Grid grid) : AllReduce(group) {
   CHECK_EQ(grid.x * grid.y, group.size());
-  const int place = place_by_host(group);
+  const int place = place_by_host(group.topology(), group.rank());
   row_ = group.split(place / grid.x, place);
   column_ = group.split(place % grid.x, place);
 }

@@ -31,6 +31,7 @@ struct Recipe {
     int64_t image_size = 32;  // synthetic only
     int64_t loader_threads = 1;
     int64_t prefetch_batches = 4;
+    std::string resident = "auto";  // auto | always | never
   } data;
 
   struct Augment {
@@ -40,6 +41,7 @@ struct Recipe {
   } augment;
 
   struct Batch {
+    static constexpr int64_t kLargestThatFits = -1;  // local = "auto"
     int64_t global = 128;
     int64_t local = 0;
     std::vector<double> milestones;  // epochs from which `sizes` hold, in place of global or local
@@ -60,6 +62,8 @@ struct Recipe {
     double eval_every_epochs = 1;
     int64_t log_every_steps = 50;
     int64_t diagnose_every_steps = 0;
+    bool deterministic = false;
+    std::string graph = "auto";  // auto | never
   } train;
 
   struct Precision {
@@ -81,6 +85,7 @@ struct Recipe {
     double momentum = 0.9;
     bool nesterov = false;
     double weight_decay = 0;
+    bool decay_all = false;
     double clip_norm = 0;
     double eta = 0.001;
     double epsilon = 1e-8;

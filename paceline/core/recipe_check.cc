@@ -67,7 +67,13 @@ class Contradictions {
       return;
     }
     if (!are_whole("batch.sizes", batch.sizes) || !are_whole("batch.fills", batch.fills)) return;
-    if (batch.fill > 0 && batch.local > 0)
+    if (batch.local == Recipe::Batch::kLargestThatFits) {
+      if (recipe_.train.device != "cuda")
+        refuse("batch.local", "\"auto\" looks for the largest batch that fits into a GPU's memory: give a number");
+      if (!batch.milestones.empty())
+        refuse("batch.milestones", "\"auto\" is the batch of a whole run ({})", it_is(recipe_, "batch.local"));
+    }
+    if (batch.fill > 0 && batch.local != 0)
       refuse("batch.fill", "applies only with batch.global: with batch.local every rank has its share ({})",
              it_is(recipe_, "batch.local"));
     if (!batch.milestones.empty() && recipe_.train.epochs > 0 && batch.milestones.back() >= recipe_.train.epochs)

@@ -270,6 +270,10 @@ TEST(RecipeErrors, KeysThatContradictEachOther) {
       {"train.epochs = 2\n[batch]\nmilestones = [3]\nsizes = [256]\n",
        "r.toml:3:1: batch.milestones: 3 is not below train.epochs (it is 2 at r.toml:1:7); for a shorter run set "
        "train.max_steps"},
+      {"[batch]\nlocal = \"auto\"\n",
+       "r.toml:2:1: batch.local: \"auto\" looks for the largest batch that fits into a GPU's memory: give a number"},
+      {"train.epochs = 9\ntrain.device = \"cuda\"\n[batch]\nlocal = \"auto\"\nmilestones = [3]\nsizes = [256]\n",
+       "r.toml:5:1: batch.milestones: \"auto\" is the batch of a whole run (it is \"auto\" at r.toml:4:1)"},
       {"[batch]\nlocal = 8\nfill = 8\n",
        "r.toml:3:1: batch.fill: applies only with batch.global: with batch.local every rank has its share (it is 8 at "
        "r.toml:2:1)"},

@@ -78,7 +78,9 @@ std::string DeclaredKey::allowed() const {
     return kind == KeyType::size ? print_bytes(static_cast<uint64_t>(value)) : print_number(value);
   };
   if (range.high == KeyRange{}.high) return fmt::format("{} {}", range.low_itself ? ">=" : ">", bound(range.low));
-  if (range.low_itself && range.high_itself) return fmt::format("{} to {}", bound(range.low), bound(range.high));
+  if (range.low_itself && range.high_itself)
+    return fmt::format("{} to {}{}", bound(range.low), bound(range.high),
+                       number_word ? fmt::format(", \"{}\"", number_word->word) : "");
   return fmt::format("{} {} and {} {}", range.low_itself ? ">=" : ">", bound(range.low), range.high_itself ? "<=" : "<",
                      bound(range.high));
 }

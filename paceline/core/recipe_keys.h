@@ -58,13 +58,20 @@ struct KeyCondition {
   std::string text() const;  // `schedule.name = "step"`; empty: always
 };
 
+// A word that may stand for a number: "auto".
+struct NumberWord {
+  std::string word;
+  int64_t stands_for = 0;
+};
+
 struct DeclaredKey {
   std::string name;
   KeyMember member;
   std::string meaning;
-  KeyRange range = {};                  // of numbers
-  std::vector<std::string> words = {};  // of text: the only ones allowed; empty: any
-  std::string unit = "";                // an unsigned integer in "bytes" is a size
+  KeyRange range = {};                         // of numbers
+  std::vector<std::string> words = {};         // of text: the only ones allowed; empty: any
+  std::string unit = "";                       // an unsigned integer in "bytes" is a size
+  std::optional<NumberWord> number_word = {};  // of integers
   KeyCondition applies = {};
   std::string hint = "";     // ends the message when a value is out of range
   std::string section = "";  // set from the section that holds it

@@ -121,7 +121,7 @@ class RecipeParser {
       recipe_.precision.loss_scaling = "dynamic";
     const std::vector<std::string> found = contradictions(recipe_);
     if (!found.empty()) throw RecipeError(fmt::format("{}", fmt::join(found, "\n")));
-    if (recipe_.batch.local > 0) recipe_.batch.global = 0;
+    if (recipe_.batch.local != 0) recipe_.batch.global = 0;
     return std::move(recipe_);
   }
 
@@ -232,6 +232,10 @@ class RecipeParser {
 
   std::optional<RecipeValue> single_value_of(const DeclaredKey& key, KeyType type, const toml::node& node) {
     std::optional<RecipeValue> value;
+    if (key.number_word && node.is_string()) {
+      if (node.ref<std::string>() != key.number_word->word) return wrong_type(key, type, node);
+      return key.number_word->stands_for;
+    }
     const bool is_natural = std::holds_alternative<uint64_t>(key.member.get(recipe_));
     if (type == KeyType::boolean && node.is_boolean()) value = node.ref<bool>();
     if (type == KeyType::text && node.is_string()) value = node.ref<std::string>();
@@ -258,7 +262,8 @@ class RecipeParser {
 
   std::nullopt_t wrong_type(const DeclaredKey& key, KeyType type, const toml::node& node) {
     complain(place_of(node.source()), key.full_name(),
-             fmt::format("expected {}, found {}", expected(type), in_words(node)));
+             fmt::format("expected {}{}, found {}", expected(type),
+                         key.number_word ? " or " + print_text(key.number_word->word) : "", in_words(node)));
     return std::nullopt;
   }
 
@@ -286,7 +291,7 @@ class RecipeParser {
 
   // batch.global and batch.local say the same thing in two ways: on the command line, one replaces the file's other.
   void replace_other_batch(const std::string& full_name) {
-    if (full_name == "batch.local" && recipe_.batch.local > 0 && !overridden_.contains("batch.global")) {
+    if (full_name == "batch.local" && recipe_.batch.local != 0 && !overridden_.contains("batch.global")) {
       recipe_.written.erase("batch.global");
     }
     if (full_name == "batch.global" && !overridden_.contains("batch.local")) {

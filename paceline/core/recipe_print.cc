@@ -44,6 +44,9 @@ std::string print_text(std::string_view text) {
 }
 
 std::string print_value(const DeclaredKey& key, const RecipeValue& value) {
+  const auto* const integer = std::get_if<int64_t>(&value);
+  if (key.number_word && integer != nullptr && *integer == key.number_word->stands_for)
+    return print_text(key.number_word->word);
   struct Printer {
     bool is_size;
     std::string operator()(bool v) const { return v ? "true" : "false"; }

@@ -1,6 +1,7 @@
 #include "paceline/data/loader.h"
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include "paceline/core/check.h"
@@ -21,16 +22,44 @@ LoaderOptions checked(LoaderOptions options) {
   CHECK_LT(options.rank, options.ranks);
   CHECK_GT(options.threads, 0);
   CHECK_GT(options.prefetch_batches, 0);
+  CHECK_GT(options.held_batches, 0);
   return options;
+}
+
+std::shared_ptr<void> aligned_memory(size_t bytes) {
+  constexpr std::align_val_t kAlignment{64};
+  return {::operator new(bytes, kAlignment), [](void* memory) { ::operator delete(memory, kAlignment); }};
 }
 
 }  // namespace
 
+BatchRange share_of(BatchRange global, const LoaderOptions& options, uint64_t data_size) {
+  const uint64_t each = options.fill.at(epoch_of(global, data_size));
+  return share(global, options.rank, options.ranks, active_ranks(global.size(), each, options.ranks));
+}
+
+size_t largest_share_of(const LoaderOptions& options, uint64_t data_size) {
+  const uint64_t largest_batch = std::min<uint64_t>(options.global_batch.largest(), data_size);
+  return largest_share(largest_batch, options.fill.largest(), options.ranks);
+}
+
+LabelledImage checked_sample(const Dataset& dataset, size_t index, std::span<uint8_t> scratch) {
+  const LabelledImage sample = {dataset.image(index, scratch), dataset.label(index)};
+  const size_t elements = dataset.shape().elements();
+  if (sample.bytes.size() != elements || sample.label < 0 || sample.label >= dataset.classes()) [[unlikely]] {
+    throw DataError(fmt::format("sample {}: expected {} bytes and a label below {}, found {} bytes and label {}", index,
+                                elements, dataset.classes(), sample.bytes.size(), sample.label));
+  }
+  return sample;
+}
+
 template <class T>
-Loader::Buffer<T> Loader::zeros(size_t count) {
-  T* memory = static_cast<T*>(::operator new(count * sizeof(T), kAlignment));
-  std::fill_n(memory, count, T{});  // also makes the pages resident before the first batch
-  return Buffer<T>(memory);
+std::shared_ptr<T[]> Loader::zeros(size_t count) const {
+  const std::shared_ptr<void> memory =
+      options_.allocate ? options_.allocate(count * sizeof(T)) : aligned_memory(count * sizeof(T));
+  T* const first = static_cast<T*>(memory.get());
+  std::fill_n(first, count, T{});  // also makes the pages resident before the first batch
+  return {memory, first};
 }
 
 Loader::Loader(std::shared_ptr<const Dataset> dataset, Normalisation normalisation, LoaderOptions options,
@@ -41,10 +70,9 @@ Loader::Loader(std::shared_ptr<const Dataset> dataset, Normalisation normalisati
       sampler_(options_.seed, dataset_->size(), options_.shuffle),
       transform_(shape_, normalisation, options_.augmentation),
       cursor_samples_(cursor_samples) {
-  const uint64_t largest_batch = std::min<uint64_t>(options_.global_batch.largest(), dataset_->size());
-  capacity_ = largest_share(largest_batch, options_.fill.largest(), options_.ranks);
+  capacity_ = largest_share_of(options_, dataset_->size());
 
-  slots_.resize(static_cast<size_t>(options_.prefetch_batches) + 1);  // and the one that the caller holds
+  slots_.resize(static_cast<size_t>(options_.prefetch_batches + options_.held_batches));
   for (Slot& slot : slots_) {
     slot.images = zeros<float>(capacity_ * shape_.elements());
     slot.labels = zeros<int64_t>(capacity_);
@@ -67,11 +95,12 @@ Loader::~Loader() {
 
 const Batch& Loader::next() {
   std::unique_lock lock(mutex_);
-  if (std::exchange(holding_, false)) {
+  if (holding_ == options_.held_batches) {
+    --holding_;
     slots_[released_++ % slots_.size()].ready = false;
     slot_free_.notify_one();
   }
-  Slot& slot = slots_[released_ % slots_.size()];
+  Slot& slot = slots_[(released_ + static_cast<uint64_t>(holding_)) % slots_.size()];
   if (!slot.ready) {
     const SteadyClock clock;
     const int64_t from_ns = clock.now_ns();
@@ -79,7 +108,7 @@ const Batch& Loader::next() {
     waited_ns_ += clock.now_ns() - from_ns;
   }
   if (slot.error) std::rethrow_exception(slot.error);
-  holding_ = true;
+  ++holding_;
   return slot.batch;
 }
 
@@ -109,28 +138,22 @@ void Loader::prepare_batches(std::stop_token stop, std::span<uint8_t> scratch) {
 }
 
 void Loader::fill(Slot& slot, BatchRange global, std::span<uint8_t> scratch) const {
-  const uint64_t each = options_.fill.at(epoch_of(global, dataset_->size()));
-  const int active = active_ranks(global.size(), each, options_.ranks);
-  const BatchRange mine = share(global, options_.rank, options_.ranks, active);
+  const BatchRange mine = share_of(global, options_, dataset_->size());
   slot.batch.epoch = global.epoch;
   slot.batch.position = global.begin;
   slot.batch.global_count = global.size();
   slot.batch.count = mine.size();
 
   const RandomKey epoch_key = RandomKey(options_.seed).with(global.epoch);
+  const EpochOrder order = sampler_.order(global.epoch);
   float* image = slot.batch.images;
   int64_t* label = slot.batch.labels;
   for (uint64_t position = mine.begin; position < mine.end; ++position) {
-    const uint64_t sample = sampler_.sample(global.epoch, position);
-    const std::span<const uint8_t> bytes = dataset_->image(sample, scratch);
-    *label = dataset_->label(sample);
-    if (bytes.size() != shape_.elements() || *label < 0 || *label >= dataset_->classes()) [[unlikely]] {
-      throw DataError(fmt::format("sample {}: expected {} bytes and a label below {}, found {} bytes and label {}",
-                                  sample, shape_.elements(), dataset_->classes(), bytes.size(), *label));
-    }
-    transform_(bytes, epoch_key.with(sample), image);
+    const uint64_t index = order(position);
+    const LabelledImage sample = checked_sample(*dataset_, index, scratch);
+    transform_(sample.bytes, epoch_key.with(index), image);
     image += shape_.elements();
-    ++label;
+    *label++ = sample.label;
   }
 }
 

@@ -12,9 +12,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <mutex>
-#include <new>
 #include <stop_token>
 #include <thread>
 #include <vector>
@@ -41,10 +41,23 @@ struct LoaderOptions {
   BatchSchedule fill = 1;  // samples that a rank takes before the next one gets any; 1: all ranks share every batch
   int threads = 1;
   int prefetch_batches = 4;  // prepared batches that wait at the most
+  int held_batches = 1;      // batches that stay valid: the last so many that next() gave
   uint64_t seed = 1;
   bool shuffle = true;
   Augmentation augmentation;
+  std::function<std::shared_ptr<void>(size_t bytes)> allocate = {};  // what slots are made of; empty: the heap
 };
+
+// This rank's share of a global batch, and the most samples that it can ever be (the same on every rank).
+BatchRange share_of(BatchRange global, const LoaderOptions& options, uint64_t data_size);
+size_t largest_share_of(const LoaderOptions& options, uint64_t data_size);
+
+// One sample, or a DataError that says what is wrong with it.
+struct LabelledImage {
+  std::span<const uint8_t> bytes;  // as Dataset::image()
+  int64_t label;
+};
+LabelledImage checked_sample(const Dataset& dataset, size_t index, std::span<uint8_t> scratch);
 
 // Allocates nothing per batch. next() is for one thread at a time.
 class Loader {
@@ -56,8 +69,9 @@ class Loader {
   Loader(const Loader&) = delete;
   Loader& operator=(const Loader&) = delete;
 
-  // The next batch from the cursor on, epoch after epoch; valid until the next call. An exception of the data set
-  // arrives here, in place of the batch it spoiled, and again at every later call.
+  // The next batch from the cursor on, epoch after epoch; valid until the next call, or for as many calls as batches
+  // are held. An exception of the data set arrives here, in place of the batch it spoiled, and again at every later
+  // call.
   const Batch& next();
 
   int slots() const { return static_cast<int>(slots_.size()); }
@@ -70,18 +84,12 @@ class Loader {
   int64_t waited_ns() const { return waited_ns_; }
 
  private:
-  static constexpr std::align_val_t kAlignment{64};
-  struct Free {
-    void operator()(void* memory) const { ::operator delete(memory, kAlignment); }
-  };
   template <class T>
-  using Buffer = std::unique_ptr<T[], Free>;
-  template <class T>
-  static Buffer<T> zeros(size_t count);
+  std::shared_ptr<T[]> zeros(size_t count) const;
 
   struct Slot {
-    Buffer<float> images;
-    Buffer<int64_t> labels;
+    std::shared_ptr<float[]> images;
+    std::shared_ptr<int64_t[]> labels;
     Batch batch;
     std::exception_ptr error;  // why there is no batch
     bool ready = false;        // guarded by mutex_; the rest belongs to one thread at a time
@@ -104,7 +112,7 @@ class Loader {
   uint64_t cursor_samples_;  // guarded by mutex_, as the following: where the next batch to prepare starts
   uint64_t claimed_ = 0;     // batches that a thread has taken up
   uint64_t released_ = 0;    // batches that the caller is done with
-  bool holding_ = false;     // whether the caller has batch number released_
+  int holding_ = 0;          // batches that the caller has, from number released_ on
 
   std::atomic<int64_t> waited_ns_ = 0;
   std::vector<std::jthread> threads_;  // last: joined before anything they use goes

@@ -266,6 +266,45 @@ TEST(Loader, AllocatesNothingPerBatch) {
   EXPECT_GT(before, 0);  // the counter counts
 }
 
+TEST(Loader, HoldsAsManyBatchesAsItIsAskedTo) {
+  const auto data = std::make_shared<WatchedDataset>(100, [](size_t) {});
+  Loader loader(data, kGrey,
+                {.global_batch = 2, .threads = 2, .prefetch_batches = 1, .held_batches = 3, .shuffle = false});
+  EXPECT_EQ(loader.slots(), 4);
+  std::vector<const Batch*> held;
+  for (int64_t i = 0; i < 40; ++i) {
+    held.push_back(&loader.next());
+    if (held.size() > 3) held.erase(held.begin());
+    for (size_t k = 0; k < held.size(); ++k) {
+      const int64_t number = i + 1 - static_cast<int64_t>(held.size() - k);
+      EXPECT_THAT(labels(*held[k]), ElementsAre(2 * number, 2 * number + 1));
+    }
+  }
+}
+
+TEST(Loader, FillsTheMemoryItIsGiven) {
+  int live = 0;
+  std::vector<const void*> given;
+  {
+    Loader loader(grey_images(10), kGrey, {.global_batch = 3, .prefetch_batches = 1, .allocate = [&](size_t bytes) {
+                                             ++live;
+                                             given.push_back(std::malloc(bytes));
+                                             return std::shared_ptr<void>(const_cast<void*>(given.back()),
+                                                                          [&](void* memory) {
+                                                                            --live;
+                                                                            std::free(memory);
+                                                                          });
+                                           }});
+    EXPECT_EQ(live, 4);
+    for (int slot = 0; slot < 2; ++slot) {
+      EXPECT_THAT(given, testing::Contains(loader.slot_images(slot)));
+      EXPECT_THAT(given, testing::Contains(loader.slot_labels(slot)));
+    }
+    EXPECT_EQ(loader.next().images, loader.slot_images(0));
+  }
+  EXPECT_EQ(live, 0);
+}
+
 TEST(Loader, PassesOnAnErrorInPlaceOfItsBatch) {
   for (const int threads : {1, 3}) {
     const auto data = std::make_shared<WatchedDataset>(8, [](size_t index) {

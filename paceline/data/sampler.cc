@@ -21,10 +21,16 @@ Sampler::Sampler(uint64_t seed, uint64_t data_size, bool shuffle)
   CHECK_GT(data_size, 0u);
 }
 
-uint64_t Sampler::sample(uint64_t epoch, uint64_t position) const {
-  CHECK_LT(position, data_size_);
-  return shuffle_ ? Permutation(key_.with(epoch), data_size_)(position) : position;
+EpochOrder::EpochOrder(RandomKey key, uint64_t data_size, bool shuffle)
+    : permutation_(key, data_size), shuffle_(shuffle) {}
+
+uint64_t EpochOrder::operator()(uint64_t position) const {
+  if (shuffle_) return permutation_(position);
+  CHECK_LT(position, permutation_.size());
+  return position;
 }
+
+EpochOrder Sampler::order(uint64_t epoch) const { return {key_.with(epoch), data_size_, shuffle_}; }
 
 BatchRange next_batch(uint64_t cursor_samples, uint64_t data_size, const BatchSchedule& global_batch) {
   CHECK_GT(data_size, 0u);

@@ -20,13 +20,26 @@ struct BatchRange {
   bool operator==(const BatchRange&) const = default;
 };
 
+// The order of one epoch: position -> the data set's index, each index once. REQUIRES: position < data_size
+class EpochOrder {
+ public:
+  EpochOrder(RandomKey key, uint64_t data_size, bool shuffle);
+  uint64_t operator()(uint64_t position) const;
+
+ private:
+  Permutation permutation_;
+  bool shuffle_;
+};
+
 class Sampler {
  public:
   // Without shuffling, position p is sample p in every epoch. REQUIRES: data_size > 0
   Sampler(uint64_t seed, uint64_t data_size, bool shuffle);
 
+  EpochOrder order(uint64_t epoch) const;  // takes as long as two samples: make it once for many
+
   // The data set's index at a position of an epoch: each index once per epoch. REQUIRES: position < data_size
-  uint64_t sample(uint64_t epoch, uint64_t position) const;
+  uint64_t sample(uint64_t epoch, uint64_t position) const { return order(epoch)(position); }
 
  private:
   RandomKey key_;

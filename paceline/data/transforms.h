@@ -41,14 +41,16 @@ class Transform {
   // `sample_key` is RandomKey(seed).with(epoch).with(sample); without augmentation nothing is drawn from it.
   void operator()(std::span<const uint8_t> image, RandomKey sample_key, float* out) const;
 
+  using ByteToFloat = std::array<float, 256>;                      // (byte / 255 - mean) / deviation
+  std::span<const ByteToFloat> tables() const { return tables_; }  // per channel
+
  private:
   void plain(const uint8_t* image, float* out) const;
   void augmented(const uint8_t* image, const AugmentationDraw& draw, float* out) const;
 
-  using ByteToFloat = std::array<float, 256>;  // (byte / 255 - mean) / deviation
   ImageShape shape_;
   Augmentation augmentation_;
-  std::vector<ByteToFloat> tables_;  // per channel
+  std::vector<ByteToFloat> tables_;
 };
 
 }  // namespace paceline

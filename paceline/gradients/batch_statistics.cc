@@ -84,9 +84,12 @@ void average_batch_statistics(torch::nn::Module& module, Group& group) {
     sum_over_ranks(group, layer.sums());
     layer.set_mean();
   }
-  for (const auto& [name, tensor] : live)  // counters: rank 0's, for the saved file's sake
-    if (name.ends_with(kCount))
-      group.broadcast({tensor.data_ptr(), static_cast<size_t>(tensor.nbytes()), DType::u8}, 0);
+  for (const auto& [name, tensor] : live) {  // counters: rank 0's, for the saved file's sake
+    if (!name.ends_with(kCount)) continue;
+    const torch::Tensor carrier = tensor.cpu();  // itself, if it is there already
+    group.broadcast({carrier.data_ptr(), static_cast<size_t>(carrier.nbytes()), DType::u8}, 0);
+    if (!carrier.is_same(tensor)) tensor.copy_(carrier);
+  }
 }
 
 AveragedStatistics::AveragedStatistics(torch::nn::Module& module, Group& group) : live_(batch_statistics(module)) {

@@ -2,7 +2,8 @@
 // has the mean of all (Lu, Mikami).
 #pragma once
 
-#include <torch/torch.h>
+#include <torch/nn/module.h>
+#include <torch/types.h>
 
 #include "paceline/comm/group.h"
 #include "paceline/models/safetensors.h"

@@ -35,7 +35,7 @@ DataParallel::~DataParallel() = default;
 void DataParallel::broadcast() {
   const torch::NoGradGuard no_grad;
   const auto send = [&](const torch::Tensor& tensor) {
-    torch::Tensor whole = tensor.detach().contiguous();
+    const torch::Tensor whole = tensor.detach().cpu().contiguous();  // groups move host memory
     group_.broadcast({whole.data_ptr(), static_cast<size_t>(whole.nbytes()), DType::u8}, 0);
     if (whole.data_ptr() != tensor.data_ptr()) tensor.detach().copy_(whole);
   };

@@ -13,7 +13,8 @@
 // while backward runs. All ranks call the same methods in the same order.
 #pragma once
 
-#include <torch/torch.h>
+#include <torch/nn/module.h>
+#include <torch/types.h>
 
 #include <functional>
 #include <memory>
@@ -34,7 +35,8 @@ struct DataParallelOptions {
 
 class DataParallel {
  public:
-  // Parameters are f32 on the CPU; those that do not require gradients are left alone. Both must outlive this.
+  // Parameters are f32, all on the CPU or all on one CUDA device (each rank's own; no codec there); those that do not
+  // require gradients are left alone. Both must outlive this.
   DataParallel(torch::nn::Module& module, Group& group, const DataParallelOptions& options = {});
   ~DataParallel();
 

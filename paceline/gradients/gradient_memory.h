@@ -8,7 +8,7 @@
 // Open it for backward only: what outlives the group must not lie here.
 #pragma once
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <memory>
 #include <vector>

@@ -11,6 +11,7 @@
 #include "paceline/collectives/group_text.h"
 #include "paceline/collectives/platforms.h"
 #include "paceline/collectives/sum_over_ranks.h"
+#include "paceline/comm/nccl_communicator.h"
 #include "paceline/core/error.h"
 #include "paceline/core/version.h"
 
@@ -24,13 +25,6 @@ std::vector<int64_t> strides_for(const torch::Tensor& parameter) {
 
 torch::Tensor place_in(float* data, const torch::Tensor& parameter) {
   return torch::from_blob(data, parameter.sizes(), strides_for(parameter), torch::kFloat32);
-}
-
-void require_f32(const NamedParameter& parameter) {
-  if (parameter.tensor.is_cpu() && parameter.tensor.scalar_type() == torch::kFloat32) return;
-  throw UsageError(fmt::format("parameter {} is {} on {}: gradients over several ranks are f32 on the CPU",
-                               parameter.name, c10::toString(parameter.tensor.scalar_type()),
-                               parameter.tensor.device().str()));
 }
 
 uint64_t largest_bytes(const BucketPlan& plan) {
@@ -54,14 +48,16 @@ Reducer::Reducer(std::vector<NamedParameter> parameters, Group& group, ReducerOp
   std::ranges::reverse(parameters);
   for (NamedParameter& parameter : parameters) slots_.push_back({.parameter = std::move(parameter)});
   if (world_.size() == 1) return;
-  for (const Slot& slot : slots_) require_f32(slot.parameter);
+  on_device_ = options_.communicator != nullptr || (!slots_.empty() && slots_.front().parameter.tensor.is_cuda());
+  require_one_kind();
   group_ = world_.split(0, world_.rank());
   const int threads = options_.compute_threads > 0 ? options_.compute_threads : at::get_num_threads();
   overlaps_ = options_.overlap == Overlap::always ||
-              (options_.overlap == Overlap::where_it_pays && overlap_pays(*group_, threads));
+              (options_.overlap == Overlap::where_it_pays && (on_device_ || overlap_pays(*group_, threads)));
   settle_plan();
   allocate();
   attach_hooks();
+  if (on_device_) return;
   thread_ = std::make_unique<CommunicationThread>([this](int bucket) { sum_bucket(bucket); }, overlaps_);
 }
 
@@ -73,15 +69,29 @@ Reducer::~Reducer() {
   }
 }
 
+void Reducer::require_one_kind() const {
+  for (const Slot& slot : slots_) {
+    const torch::Tensor &tensor = slot.parameter.tensor, &first = slots_.front().parameter.tensor;
+    const bool right = (tensor.is_cpu() || tensor.is_cuda()) && tensor.scalar_type() == torch::kFloat32;
+    if (right && tensor.device() == first.device()) continue;
+    throw UsageError(fmt::format(
+        "parameter {} is {} on {}: gradients over several ranks are f32, all on the CPU or all on one CUDA device",
+        slot.parameter.name, c10::toString(tensor.scalar_type()), tensor.device().str()));
+  }
+  if (on_device_ && options_.sum.codec)
+    throw UsageError(fmt::format("codec {} packs on the CPU; on CUDA devices gradients travel as they are (none)",
+                                 options_.sum.codec->name()));
+}
+
 // Rank 0 decides: a plan that depends on what a rank has measured, or kept of an earlier run, must not differ between
 // them.
 void Reducer::settle_plan() {
   std::vector<size_t> counts;
   for (const Slot& slot : slots_) counts.push_back(static_cast<size_t>(slot.parameter.tensor.numel()));
   const Cluster cluster = cluster_of(*group_);
-  const std::string circumstances =
-      fmt::format("{} ranks on {} hosts over {}, algorithm {}, bucket_bytes {}, version {}", cluster.ranks,
-                  cluster.hosts, group_->engine(), options_.algorithm, options_.bucket_bytes, kVersion);
+  const std::string circumstances = fmt::format(
+      "{} ranks on {} hosts over {}, algorithm {}, bucket_bytes {}, version {}", cluster.ranks, cluster.hosts,
+      on_device_ ? "devices" : group_->engine(), options_.algorithm, options_.bucket_bytes, kVersion);
   std::string stored = group_->rank() == 0 ? options_.stored_plan : "";
   try {
     if (!stored.empty() && !parse_reduction_plan(stored).serves(circumstances, counts)) stored.clear();
@@ -90,6 +100,7 @@ void Reducer::settle_plan() {
   }
   stored = broadcast_text(*group_, stored, 0);
   plan_ = stored.empty() ? make_plan(circumstances, counts) : parse_reduction_plan(stored);
+  if (on_device_) return;
   if (options_.algorithm == "hybrid") {
     all_reduce_ = std::make_unique<Hybrid>(*group_, plan_.algorithms);
     return;
@@ -103,8 +114,13 @@ void Reducer::settle_plan() {
 
 ReductionPlan Reducer::make_plan(const std::string& circumstances, std::span<const size_t> counts) {
   const Cluster cluster = cluster_of(*group_);
-  ReductionPlan plan = {.made_for = circumstances, .algorithms = decide_plan(*group_, options_.hybrid).plan};
+  const Topology& topology = group_->topology();
+  ReductionPlan plan = {
+      .made_for = circumstances,
+      .algorithms = on_device_ ? plan_of(choose_device_all_reduce(options_.algorithm, topology, options_.hybrid.grid))
+                               : decide_plan(*group_, options_.hybrid).plan};
   const auto seconds = [&](uint64_t bytes) {
+    if (on_device_) return device_all_reduce_seconds(topology, static_cast<double>(bytes));
     const std::string& name =
         options_.algorithm == "hybrid" ? plan.algorithms.algorithm(DType::f32, bytes) : options_.algorithm;
     return all_reduce_algorithm(name).cost(cluster, plan.algorithms.grid, static_cast<double>(bytes)).seconds;
@@ -112,12 +128,14 @@ ReductionPlan Reducer::make_plan(const std::string& circumstances, std::span<con
   const bool chosen = options_.bucket_bytes == 0;
   const uint64_t bucket_bytes = chosen ? choose_bucket_bytes(counts, seconds) : options_.bucket_bytes;
   const bool shared = chosen && group_->shared_memory() != nullptr;
-  plan.buckets = plan_buckets(counts, bucket_bytes, chosen_lone_bytes(bucket_bytes, shared));
+  plan.buckets = plan_buckets(counts, bucket_bytes, on_device_ ? kOneBucket : chosen_lone_bytes(bucket_bytes, shared));
   return parse_reduction_plan(broadcast_text(*group_, group_->rank() == 0 ? print_reduction_plan(plan) : "", 0));
 }
 
 void Reducer::allocate() {
   const BucketPlan& buckets = plan_.buckets;
+  missing_.resize(buckets.buckets.size());
+  if (on_device_) return allocate_on_device();
   memory_ = group_->allocate(std::max<size_t>(buckets.memory_count(), 1) * sizeof(float));
   std::vector<size_t> bucket_counts, lone_bytes;
   for (size_t bucket = 0; bucket < buckets.buckets.size(); ++bucket) {
@@ -135,7 +153,25 @@ void Reducer::allocate() {
   }
   gradient_memory_ = std::make_unique<GradientMemory>(*group_, lone_bytes);
   sum_ = std::make_unique<BucketSum>(*group_, *all_reduce_, std::move(bucket_counts), options_.sum);
-  missing_.resize(buckets.buckets.size());
+}
+
+void Reducer::allocate_on_device() {
+  if (slots_.empty()) throw UsageError("a model without parameters has no gradients to sum");
+  const torch::Device device = slots_.front().parameter.tensor.device();
+  auto communicator =
+      options_.communicator ? options_.communicator(*group_) : make_nccl_communicator(*group_, device.index());
+  device_ = std::make_unique<DeviceBuckets>(*group_, std::move(communicator), choice_of(plan_.algorithms),
+                                            plan_.buckets, device);
+  for (size_t bucket = 0; bucket < missing_.size(); ++bucket) {
+    const Bucket& planned = plan_.buckets.buckets[bucket];
+    for (size_t i = 0; i < planned.parameters.size(); ++i) {
+      Slot& slot = slots_[planned.parameters[i]];
+      const torch::Tensor& parameter = slot.parameter.tensor;
+      slot.bucket = bucket;
+      slot.offset = planned.offsets[i];
+      slot.place = device_->place(bucket, slot.offset, parameter.sizes(), strides_for(parameter));
+    }
+  }
 }
 
 std::string Reducer::plan_json() const { return print_reduction_plan(plan_); }
@@ -147,7 +183,10 @@ std::string Reducer::plan_text() const {
                   static_cast<double>(largest_bytes(buckets)) / (1 << 20),
                   algorithms_text(buckets, plan_.algorithms, options_.algorithm));
   if (options_.sum.codec) text += fmt::format(", packed as {}", options_.sum.codec->name());
-  return text + (overlaps_ ? ", summed while backward runs" : ", summed after backward");
+  text += overlaps_ ? ", summed while backward runs" : ", summed after backward";
+  if (device_) text += " on the devices";
+  if (device_ && !device_->remark().empty()) text += fmt::format(" ({})", device_->remark());
+  return text;
 }
 
 void Reducer::attach_hooks() {
@@ -163,6 +202,7 @@ void Reducer::attach_hooks() {
 
 void Reducer::begin() {
   if (gradient_memory_) gradient_memory_->close();  // a backward that threw left it open
+  if (device_) device_->begin();
   for (Slot& slot : slots_) {
     slot.parameter.tensor.mutable_grad().reset();
     if (slot.lone) slot.place.reset();
@@ -185,7 +225,7 @@ void Reducer::expect_last_pass(float carry) {
     missing_[bucket] = static_cast<int>(plan_.buckets.buckets[bucket].parameters.size());
   next_to_leave_ = 0;
   last_pass_ = true;
-  gradient_memory_->open();
+  if (gradient_memory_) gradient_memory_->open();
 }
 
 void Reducer::arrive(Slot& slot) {
@@ -218,7 +258,15 @@ torch::Tensor Reducer::room_for(const Slot& slot) {
 void Reducer::leave_full_buckets() {
   const size_t before = next_to_leave_;
   while (next_to_leave_ < missing_.size() && missing_[next_to_leave_] == 0) ++next_to_leave_;
-  if (overlaps_ && next_to_leave_ > before) thread_->submit_up_to(static_cast<int>(next_to_leave_));
+  if (overlaps_ && next_to_leave_ > before) leave_up_to(next_to_leave_);
+}
+
+void Reducer::leave_up_to(size_t bucket) {
+  if (device_) {
+    device_->leave_up_to(bucket);
+  } else {
+    thread_->submit_up_to(static_cast<int>(bucket));
+  }
 }
 
 void Reducer::sum_bucket(int bucket) {
@@ -239,15 +287,19 @@ void Reducer::sum_bucket(int bucket) {
 void Reducer::finish(std::span<double> riders) {
   const torch::NoGradGuard no_grad;
   if (world_.size() == 1) return pay_debts();
-  gradient_memory_->close();
+  if (gradient_memory_) gradient_memory_->close();
   const int64_t begin_ns = clock_.now_ns();
   for (Slot& slot : slots_) {
     if (slot.arrived) continue;
     if (slot.lone) slot.place = room_for(slot);
     slot.place.zero_();
   }
-  thread_->submit_up_to(static_cast<int>(plan_.buckets.buckets.size()));
-  thread_->wait_for_all();
+  leave_up_to(missing_.size());
+  if (device_) {
+    device_->finish();
+  } else {
+    thread_->wait_for_all();
+  }
 
   used_and_riders_.assign(slots_.size() + riders.size(), 0);
   for (size_t i = 0; i < slots_.size(); ++i) used_and_riders_[i] = slots_[i].arrived ? 1 : 0;
@@ -289,7 +341,7 @@ void Reducer::each_run(std::vector<std::vector<float>>& runs, const Visit& visit
 }
 
 std::map<std::string, torch::Tensor> Reducer::state() const {
-  if (!sum_) return debts_;
+  if (!sum_) return debts_;  // of one rank; of devices there are none
   std::map<std::string, torch::Tensor> state;
   each_run(sum_->residuals(), [&](const Slot& slot, const torch::Tensor& part) {
     state["residual." + slot.parameter.name] = part.clone();
@@ -301,6 +353,7 @@ std::map<std::string, torch::Tensor> Reducer::state() const {
 }
 
 void Reducer::load_state(const std::map<std::string, torch::Tensor>& state) {
+  if (device_) return;
   if (!sum_) {
     debts_ = state;
     return;

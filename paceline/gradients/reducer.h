@@ -12,12 +12,17 @@
 // by their index, so that all ranks do the same in the same order. What is in which bucket and how it is summed is
 // fixed at the start: two runs have the same bits.
 //
+// Parameters on a CUDA device have their buckets there (DeviceBuckets), and NCCL sums them in the order of a stream: no
+// thread, no lone gradients, and nothing that waits for the device. Only flags and riders go over the host group.
+//
 // A parameter that took no part in a step on this rank counts as zero; one that took part on no rank has no gradient.
 // A rank without samples calls begin() and finish(). On one rank gradients stay where autograd put them.
 #pragma once
 
-#include <torch/torch.h>
+#include <torch/autograd.h>
+#include <torch/types.h>
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <span>
@@ -29,6 +34,7 @@
 #include "paceline/core/clock.h"
 #include "paceline/gradients/bucket_sum.h"
 #include "paceline/gradients/communication_thread.h"
+#include "paceline/gradients/device_buckets.h"
 #include "paceline/gradients/gradient_memory.h"
 #include "paceline/gradients/overlap.h"
 #include "paceline/metrics/timeline.h"
@@ -39,9 +45,11 @@ struct ReducerOptions {
   uint64_t bucket_bytes = 0;                 // 0: chosen from the cost model
   Overlap overlap = Overlap::where_it_pays;  // without it everything is summed in finish()
   int compute_threads = 0;                   // of this rank; 0: as libtorch has now
-  std::string algorithm = "hybrid";          // or one of all_reduce_algorithms()
+  std::string algorithm = "hybrid";          // or one of all_reduce_algorithms(); on devices: device_all_reduce.h
   HybridOptions hybrid = {.measure = HybridOptions::Measure::never};
-  BucketSumOptions sum;
+  BucketSumOptions sum;  // not on devices
+  // What carries gradients on devices. Null: NCCL, for parameters on CUDA.
+  std::function<std::unique_ptr<DeviceCommunicator>(Group&)> communicator;
   std::string stored_plan;  // of rank 0: what plan_json() said of a run that is resumed; used where it still serves
   Timeline* timeline = nullptr;  // told of every bucket
 };
@@ -53,7 +61,8 @@ struct NamedParameter {
 
 class Reducer {
  public:
-  // The trainable parameters, in the order of the model, f32. Every rank calls it with the same ones.
+  // The trainable parameters, in the order of the model, f32, all on one device. Every rank calls it with the same
+  // ones.
   Reducer(std::vector<NamedParameter> parameters, Group& group, ReducerOptions options);
   ~Reducer();
 
@@ -64,7 +73,7 @@ class Reducer {
   void finish(std::span<double> riders = {});
 
   struct Cost {
-    int64_t busy_ns = 0;     // the communication thread with buckets
+    int64_t busy_ns = 0;     // the communication thread with buckets; 0 on devices, where nobody waits to see
     int64_t exposed_ns = 0;  // finish() waiting for it
   };
   Cost take_cost();  // since the last call
@@ -92,14 +101,17 @@ class Reducer {
         accumulator;  // held: a parameter itself forgets its own, and our hook with it
     uintptr_t hook = 0;
   };
+  void require_one_kind() const;
   void settle_plan();
   ReductionPlan make_plan(const std::string& circumstances, std::span<const size_t> counts);
   void allocate();
+  void allocate_on_device();
   void attach_hooks();
   void arrive(Slot& slot);
   void put_in_place(Slot& slot, torch::Tensor& gradient);
   torch::Tensor room_for(const Slot& slot);
   void leave_full_buckets();
+  void leave_up_to(size_t bucket);
   void sum_bucket(int bucket);
   void pay_debts();
   TensorView bucket_view(size_t bucket) const;
@@ -115,7 +127,9 @@ class Reducer {
   Memory memory_;                                    // of buckets
   std::unique_ptr<GradientMemory> gradient_memory_;  // of lone gradients
   std::unique_ptr<BucketSum> sum_;
-  std::vector<int> missing_;  // parameters of each bucket that have not arrived
+  bool on_device_ = false;
+  std::unique_ptr<DeviceBuckets> device_;  // in the place of memory, sum and thread
+  std::vector<int> missing_;               // parameters of each bucket that have not arrived
   bool overlaps_ = false;
   size_t next_to_leave_ = 0;
   bool last_pass_ = false;

@@ -2,7 +2,11 @@
 #include "paceline/core/check.h"
 #include "paceline/kernels/adabound.h"
 #include "paceline/kernels/adam.h"
+#include "paceline/kernels/augment.h"
+#include "paceline/kernels/batch_norm.h"
+#include "paceline/kernels/device_memory.h"
 #include "paceline/kernels/lars.h"
+#include "paceline/kernels/loss_scale.h"
 #include "paceline/kernels/rmsprop.h"
 #include "paceline/kernels/sgd.h"
 
@@ -15,16 +19,23 @@ namespace {
 
 bool device_kernels_are_built() { return false; }
 bool is_capturing(DeviceStream) { missing(); }
+size_t free_device_bytes() { missing(); }
 void write_tensors(const DeviceTable&, std::span<const DeviceTensor>) { missing(); }
 void sgd_prepare_on_device(const DeviceTable&, const SgdCoefficients&) { missing(); }
 void sgd_update_on_device(const DeviceTable&) { missing(); }
 void lars_prepare_on_device(const DeviceTable&, const LarsStep&) { missing(); }
 void lars_update_on_device(const DeviceTable&, double*, float*) { missing(); }
+void advance_loss_scale_on_device(const LossScaleMemory&, const float*, const LossScaleRule&, DeviceStream) {
+  missing();
+}
 void adam_prepare_on_device(const DeviceTable&, const AdamCoefficients&) { missing(); }
 void adam_update_on_device(const DeviceTable&) { missing(); }
 void rmsprop_prepare_on_device(const DeviceTable&, const RmspropCoefficients&) { missing(); }
 void rmsprop_update_on_device(const DeviceTable&) { missing(); }
 void adabound_prepare_on_device(const DeviceTable&, const AdaboundCoefficients&) { missing(); }
 void adabound_update_on_device(const DeviceTable&) { missing(); }
+void augment_on_device(const AugmentedBatch&, DeviceStream) { missing(); }
+void batch_norm_forward_on_device(const BatchNormForward&, const BatchNormWorkspace&, BatchNormPasses) { missing(); }
+void batch_norm_backward_on_device(const BatchNormBackward&, const BatchNormWorkspace&, BatchNormPasses) { missing(); }
 
 }  // namespace paceline

@@ -37,7 +37,10 @@ torch::Tensor AlexNet::forward(torch::Tensor images) {
   x = convolutions_[3].forward(convolutions_[2].forward(x));
   x = pool(convolutions_[4].forward(x));
   if (bn_) x = bn_->forward(x);
-  x = torch::adaptive_avg_pool2d(x, {kPooledSize, kPooledSize}).flatten(1);
+  // Images of the published size have it already, and the pooling's backward on a GPU is not deterministic.
+  if (x.size(2) != kPooledSize || x.size(3) != kPooledSize)
+    x = torch::adaptive_avg_pool2d(x, {kPooledSize, kPooledSize});
+  x = x.flatten(1);
   x = first_->forward(drop(x, dropout_, is_training())).relu_();
   x = second_->forward(drop(x, dropout_, is_training())).relu_();
   return last_->forward(x);

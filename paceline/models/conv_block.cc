@@ -10,12 +10,8 @@ ConvBlock::ConvBlock(torch::nn::Module& owner, const ConvBlockOptions& options) 
 }
 
 torch::Tensor ConvBlock::forward(const torch::Tensor& images, const torch::Tensor& residual) const {
-  torch::Tensor out = conv_->forward(images);
-  if (bn_) out = bn_->forward(out);
-  // In place: the backward passes of convolution and normalisation need their inputs, not their outputs.
-  if (residual.defined()) out.add_(residual);
-  if (relu_) out.relu_();
-  return out;
+  const torch::Tensor out = conv_->forward(images);
+  return bn_ ? bn_->forward(out, residual, relu_) : finish_block(out, residual, relu_);
 }
 
 }  // namespace paceline

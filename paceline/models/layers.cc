@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "paceline/core/error.h"
+#include "paceline/models/fused_batch_norm.h"
 
 namespace paceline {
 
@@ -40,7 +41,8 @@ void BatchNorm2d::reset() {
   num_batches_tracked_.zero_();
 }
 
-torch::Tensor BatchNorm2d::forward(const torch::Tensor& images) {
+torch::Tensor BatchNorm2d::forward(const torch::Tensor& images, const torch::Tensor& residual, bool relu) {
+  torch::Tensor out;
   if (is_training()) {
     if (images.numel() == images.size(1) && !sum_) {
       throw TrainingError(
@@ -49,16 +51,30 @@ torch::Tensor BatchNorm2d::forward(const torch::Tensor& images) {
                       "no variance; use larger batches or images",
                       images.size(1), images.size(0), images.size(2), images.size(3)));
     }
-    num_batches_tracked_.add_(1);
     values_per_channel_ = images.numel() / images.size(1);
+    const BatchNormLayer layer = {weight_,   bias_,   running_mean_, running_var_, num_batches_tracked_,
+                                  momentum_, kEpsilon};
+    if (!sum_ && fused_batch_norm_serves(images, residual, layer)) {
+      return fused_batch_norm(images, residual, relu, layer);
+    }
+    num_batches_tracked_.add_(1);
     if (sum_) {  // in f32, whatever the convolutions compute in: torch's own keeps f32 statistics by itself
-      return sync_batch_norm(images.to(weight_.scalar_type()), weight_, bias_, {running_mean_, running_var_, momentum_},
-                             kEpsilon, sum_)
-          .to(images.scalar_type());
+      out = sync_batch_norm(images.to(weight_.scalar_type()), weight_, bias_, {running_mean_, running_var_, momentum_},
+                            kEpsilon, sum_)
+                .to(images.scalar_type());
     }
   }
-  return torch::batch_norm(images, weight_, bias_, running_mean_, running_var_, is_training(), momentum_, kEpsilon,
-                           /*cudnn_enabled=*/true);
+  if (!out.defined()) {
+    out = torch::batch_norm(images, weight_, bias_, running_mean_, running_var_, is_training(), momentum_, kEpsilon,
+                            /*cudnn_enabled=*/true);
+  }
+  return finish_block(out, residual, relu);
+}
+
+torch::Tensor finish_block(torch::Tensor out, const torch::Tensor& residual, bool relu) {
+  if (residual.defined()) out.add_(residual);
+  if (relu) out.relu_();
+  return out;
 }
 
 torch::Tensor channels_last(const torch::Tensor& images) {

@@ -3,7 +3,8 @@
 // torch's.
 #pragma once
 
-#include <torch/torch.h>
+#include <torch/nn/module.h>
+#include <torch/types.h>
 
 #include <cstdint>
 
@@ -47,8 +48,10 @@ class BatchNorm2d : public torch::nn::Module {
 
   explicit BatchNorm2d(int64_t channels, double initial_gamma = 1);
 
-  // Throws TrainingError when training on a single value per channel: it has no variance.
-  torch::Tensor forward(const torch::Tensor& images);
+  // The images normalised, plus the residual if it is defined, through a ReLU if wanted: while training on a GPU as one
+  // operation, where that is possible. Throws TrainingError when training on a single value per channel: it has no
+  // variance.
+  torch::Tensor forward(const torch::Tensor& images, const torch::Tensor& residual = {}, bool relu = false);
 
   double initial_gamma() const { return initial_gamma_; }
   void reset();  // gamma, beta and the statistics as at the start of a training
@@ -69,6 +72,10 @@ class BatchNorm2d : public torch::nn::Module {
   torch::Tensor weight_, bias_;  // gamma, beta
   torch::Tensor running_mean_, running_var_, num_batches_tracked_;
 };
+
+// What follows a convolution or a normalisation: plus the residual, if it is defined, and a ReLU, if wanted. In place:
+// the backward passes of both need their inputs, not their outputs.
+torch::Tensor finish_block(torch::Tensor out, const torch::Tensor& residual, bool relu);
 
 // The same images with the channels of each pixel side by side, which the layers that follow keep. On a CPU a step of
 // ResNet-20 then takes 0.72 of the time, of SmallCnn 0.60, of MobileNet 0.57 (one thread, batch 64, 32 pixels); VGG and

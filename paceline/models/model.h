@@ -4,7 +4,8 @@
 //   initialise(*model, "kaiming", seed);
 #pragma once
 
-#include <torch/torch.h>
+#include <torch/nn/module.h>
+#include <torch/types.h>
 
 #include <cstdint>
 #include <functional>

@@ -25,8 +25,10 @@ TEST(ParameterCount, IsThePublishedOneAtAThousandClasses) {
 }
 
 TEST(ParameterCount, OfSmallResNetsIsThePublishedOneAtTenClasses) {
-  const auto model = make_model(builtin_models(), "resnet20", {.classes = 10, .image_size = 32});
-  EXPECT_EQ(parameter_count(*model), 272'474);
+  const Registry<ModelInfo> models = builtin_models();
+  const std::pair<const char*, int64_t> published[] = {{"resnet20", 272'474}, {"resnet18_32px", 11'173'962}};
+  for (const auto& [name, count] : published)
+    EXPECT_EQ(parameter_count(*make_model(models, name, {.classes = 10, .image_size = 32})), count) << name;
 }
 
 TEST(ParameterCount, CountsElementsAndNoBuffers) {

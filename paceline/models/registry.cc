@@ -36,6 +36,7 @@ Registry<ModelInfo> builtin_models() {
   models.add("resnet20", residual("ResNet-20 for 28 to 32 px", 3, resnet20_plan(), 32));
   models.add("resnet32", residual("ResNet-32 for 28 to 32 px", 3, resnet32_plan(), 32));
   models.add("resnet56", residual("ResNet-56 for 28 to 32 px", 3, resnet56_plan(), 32));
+  models.add("resnet18_32px", residual("ResNet-18 for 28 to 32 px", 5, resnet18_32px_plan(), 32));
   models.add("vgg16", network<Vgg16, Vgg16::Normalisation::none>("VGG-16", 32));
   models.add("vgg16_bn", network<Vgg16, Vgg16::Normalisation::batch>("VGG-16 with batch normalisation", 32));
   models.add("mobilenet_v1", network<MobileNetV1>("MobileNet v1, width 1", 17));

@@ -2,7 +2,7 @@
 // https://huggingface.co/docs/safetensors; numbers are little-endian.
 #pragma once
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <filesystem>
 #include <map>

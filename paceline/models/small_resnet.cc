@@ -17,4 +17,10 @@ ResNetPlan resnet20_plan() { return three_stages(3); }
 ResNetPlan resnet32_plan() { return three_stages(5); }
 ResNetPlan resnet56_plan() { return three_stages(9); }
 
+ResNetPlan resnet18_32px_plan() {
+  ResNetPlan plan = resnet18_plan();
+  plan.stem = ResNetPlan::Stem::plain;
+  return plan;
+}
+
 }  // namespace paceline

@@ -1,7 +1,8 @@
 // A model's state: its parameters and buffers by name (torchvision's names), to be saved, loaded and compared.
 #pragma once
 
-#include <torch/torch.h>
+#include <torch/nn/module.h>
+#include <torch/types.h>
 
 #include <string>
 

@@ -2,7 +2,7 @@
 // ranks for each layer and step, one in forward, one in backward, both of 2·channels numbers: nothing hides them.
 #pragma once
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <functional>
 

@@ -43,7 +43,10 @@ torch::Tensor Vgg16::forward(torch::Tensor images) {
     for (const ConvBlock& block : stage) x = block.forward(x);
     x = torch::max_pool2d(x, 2, /*stride=*/2);
   }
-  x = torch::adaptive_avg_pool2d(x, {kPooledSize, kPooledSize}).flatten(1);
+  // Images of the published size have it already, and the pooling's backward on a GPU is not deterministic.
+  if (x.size(2) != kPooledSize || x.size(3) != kPooledSize)
+    x = torch::adaptive_avg_pool2d(x, {kPooledSize, kPooledSize});
+  x = x.flatten(1);
   x = drop(first_->forward(x).relu_(), dropout_, is_training());
   x = drop(second_->forward(x).relu_(), dropout_, is_training());
   return last_->forward(x);

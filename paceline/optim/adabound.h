@@ -23,6 +23,7 @@ class Adabound : public Optimizer {
   Adabound(std::vector<Parameter> parameters, AdaboundOptions options);
   void step(const StepCoefficients& coefficients) override;  // has no use for the momentum
   void prepare(const StepCoefficients& coefficients) override;
+  std::optional<int64_t> capture_stage(const StepCoefficients&) const override { return moments_.capture_stage(); }
   State state() const override;  // "first/<parameter>", "second/<parameter>", "step"
 
  private:

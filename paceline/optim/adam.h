@@ -19,6 +19,7 @@ class Adam : public Optimizer {
   Adam(std::vector<Parameter> parameters, AdamOptions options);
   void step(const StepCoefficients& coefficients) override;  // has no use for the momentum
   void prepare(const StepCoefficients& coefficients) override;
+  std::optional<int64_t> capture_stage(const StepCoefficients&) const override { return on_device_.capture_stage(); }
   State state() const override;  // "first/<parameter>", "second/<parameter>", "step"
 
  private:

@@ -18,6 +18,7 @@ class BoundedMoments {
   void update(const std::vector<Parameter>& parameters, const AdaboundCoefficients& c, const StepCoefficients& step);
 
   bool is_capturing() const { return on_device_.is_capturing(); }
+  std::optional<int64_t> capture_stage() const { return on_device_.capture_stage(); }
 
   void add_to(Optimizer::State& state, const std::vector<Parameter>& parameters) const;  // "first/...", "second/..."
 

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "paceline/kernels/on_device.h"
@@ -22,6 +23,7 @@ class DeviceParameters {
   bool empty() const { return members_.empty(); }
   bool has_all() const { return !members_.empty() && members_.size() == parameter_count_; }
   bool contains(size_t parameter) const;
+  std::optional<int64_t> capture_stage() const { return has_all() ? std::optional<int64_t>(0) : std::nullopt; }
   bool is_capturing() const;  // the current stream
 
   // Calls `write`, which hands coefficients to the device; when there is nothing on it, does nothing. Not in a capture.

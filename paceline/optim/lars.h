@@ -23,6 +23,7 @@ class Lars : public Optimizer {
   Lars(std::vector<Parameter> parameters, LarsOptions options);
   void step(const StepCoefficients& coefficients) override;
   void prepare(const StepCoefficients& coefficients) override;
+  std::optional<int64_t> capture_stage(const StepCoefficients&) const override { return on_device_.capture_stage(); }
   State state() const override;  // "momentum/<parameter>"; "rate", the last one, with momentum_correction
 
  private:

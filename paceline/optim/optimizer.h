@@ -45,6 +45,10 @@ class Optimizer {
   // step cannot be replayed.
   virtual void prepare(const StepCoefficients& coefficients);
 
+  // Whether a step with these coefficients may be captured, and until when it then serves: as long as this number stays
+  // the same. Nothing: such a step must be taken.
+  virtual std::optional<int64_t> capture_stage(const StepCoefficients&) const { return std::nullopt; }
+
   // The live tensors, not copies. Loading copies into them; anything missing, unexpected or of another shape:
   // DataError.
   virtual State state() const = 0;

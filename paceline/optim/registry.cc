@@ -1,7 +1,7 @@
 // The optimizers that a recipe can name.
 #include "paceline/optim/adabound.h"
 #include "paceline/optim/adam.h"
-#include "paceline/optim/hybrid.h"
+#include "paceline/optim/hybrid_descent.h"
 #include "paceline/optim/lars.h"
 #include "paceline/optim/rmsprop.h"
 #include "paceline/optim/sgd.h"
@@ -62,12 +62,13 @@ std::unique_ptr<Optimizer> make_adabound(Parameters parameters, const Options& r
 }
 
 std::unique_ptr<Optimizer> make_hybrid(Parameters parameters, const Options& recipe) {
-  return std::make_unique<Hybrid>(std::move(parameters), HybridOptions{.warmup_epochs = recipe.hybrid_epochs,
-                                                                       .adaptive_rate = recipe.adaptive_rate,
-                                                                       .beta1 = recipe.beta1,
-                                                                       .beta2 = recipe.beta2,
-                                                                       .epsilon = recipe.epsilon,
-                                                                       .lars = lars_options(recipe)});
+  return std::make_unique<HybridDescent>(std::move(parameters),
+                                         HybridDescentOptions{.warmup_epochs = recipe.hybrid_epochs,
+                                                              .adaptive_rate = recipe.adaptive_rate,
+                                                              .beta1 = recipe.beta1,
+                                                              .beta2 = recipe.beta2,
+                                                              .epsilon = recipe.epsilon,
+                                                              .lars = lars_options(recipe)});
 }
 
 // optimizer.average goes with each of them.

@@ -17,6 +17,7 @@ class Rmsprop : public Optimizer {
   Rmsprop(std::vector<Parameter> parameters, RmspropOptions options);
   void step(const StepCoefficients& coefficients) override;
   void prepare(const StepCoefficients& coefficients) override;
+  std::optional<int64_t> capture_stage(const StepCoefficients&) const override { return on_device_.capture_stage(); }
   State state() const override;  // "second/<parameter>", "momentum/<parameter>"
 
  private:

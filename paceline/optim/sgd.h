@@ -18,6 +18,7 @@ class Sgd : public Optimizer {
   Sgd(std::vector<Parameter> parameters, SgdOptions options);
   void step(const StepCoefficients& coefficients) override;
   void prepare(const StepCoefficients& coefficients) override;
+  std::optional<int64_t> capture_stage(const StepCoefficients&) const override { return on_device_.capture_stage(); }
   State state() const override;  // "momentum/<parameter>"
 
  private:

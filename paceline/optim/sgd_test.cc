@@ -1,6 +1,7 @@
 #include "paceline/optim/sgd.h"
 
 #include <gmock/gmock.h>
+#include <torch/optim.h>
 
 #include "paceline/core/error.h"
 #include "paceline/optim/gradient_norm.h"

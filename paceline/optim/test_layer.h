@@ -1,7 +1,8 @@
 // For tests: a weight matrix and a bias whose gradients are set by hand.
 #pragma once
 
-#include <torch/torch.h>
+#include <torch/nn/module.h>
+#include <torch/types.h>
 
 #include "paceline/optim/parameter.h"
 

@@ -10,7 +10,7 @@
 // normalisation takes 16-bit activations, and computes with f32 statistics, gamma and beta. Keep the loss outside.
 #pragma once
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <optional>
 #include <string>

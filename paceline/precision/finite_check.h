@@ -1,7 +1,7 @@
 // Are these tensors finite?
 #pragma once
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <cstdint>
 #include <vector>

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "paceline/core/recipe.h"
+#include "paceline/kernels/loss_scale.h"
 
 namespace paceline {
 
@@ -46,8 +47,14 @@ class LossScale {
   // one too many in a row.
   void update(bool overflow);
 
+  // What update() does, for a state that lives elsewhere (kernels/loss_scale.h), and what became of it there after some
+  // steps, of which up to `skips_in_a_row` were skipped. Throws as update() does.
+  LossScaleRule rule() const;
+  void settle(const LossScaleState& state, int64_t skips_in_a_row);
+
  private:
   void skip();
+  void require_progress(int64_t skips_in_a_row) const;
 
   LossScaleOptions options_;
   LossScaleState state_;

@@ -5,14 +5,21 @@
 //   scaler.inspect(gradients);
 //   if (scaler.accept()) optimizer.step({.gradient_scale = scaler.gradient_scale(), ...});
 //
-// The scale, its inverse and what inspect() found are tensors on the device: a kernel that takes them needs no word
-// from the host. What is not finite on one rank is not finite in the sum, so that every rank decides the same.
+// or, where nobody should wait for the device:
+//
+//   optimizer.step({.found_inf = scaler.overflow(), .inverse_scale = scaler.inverse_scale(), ...});
+//   scaler.accept_on_device();
+//   ... many steps later ...
+//   scaler.settle();
+//
+// What is not finite on one rank is not finite in the sum, so that every rank decides the same.
 #pragma once
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <vector>
 
+#include "paceline/kernels/loss_scale.h"
 #include "paceline/precision/loss_scale.h"
 
 namespace paceline {
@@ -30,21 +37,30 @@ class LossScaler {
   const torch::Tensor& overflow() const { return overflow_; }  // 1: the step must be skipped
 
   // Whether to make the step: not after an overflow, nor when the caller knows of one (`known`; the same on every
-  // rank). Then the scale is that of the next step. The one place that waits for the device. Throws TrainingError as
+  // rank). Then the scale is that of the next step. Waits for the device. Throws TrainingError as
   // LossScale::update() does.
   bool accept(bool known = false);
 
   // What the gradients of the step that accept() has judged must be multiplied by, the scale's inverse.
   double gradient_scale() const { return gradient_scale_; }
 
+  // The same decision, made on the device where inspect() left its finding; may be captured in a CUDA graph. The scale
+  // is then that of the next step there, and state() is of the past until settle().
+  void accept_on_device();
+  // Brings state() up to what happened on the device, for which it waits. Throws TrainingError as LossScale::update()
+  // would have.
+  void settle();
+
   const LossScaleState& state() const { return host_.state(); }
   void resume(const LossScaleState& saved);
 
  private:
+  LossScaleMemory memory() const;
   void copy_to_device();
 
   LossScale host_;
   torch::Tensor scale_, inverse_, overflow_;
+  torch::Tensor counts_;  // f64: scale, clean steps, skips in a row, skipped steps, most skips in a row
   double gradient_scale_ = 1;
 };
 

@@ -86,6 +86,41 @@ TEST(LossScaler, GradientsOfZeroAreClean) {
   EXPECT_EQ(s.scale().item<float>(), 32);
 }
 
+TEST(LossScaler, DecidesOnTheDeviceAsTheHostWould) {
+  for (const LossScaleOptions options :
+       {LossScaleOptions{.first = 64, .growth_steps = 3, .floor = 4}, LossScaleOptions{.dynamic = false, .first = 64},
+        LossScaleOptions{.first = 0x1p39, .growth_steps = 1}}) {
+    LossScaler told = scaler(options), untold = scaler(options);
+    uint32_t random = 1;
+    for (int step = 0; step < 300; ++step) {
+      random = random * 1664525 + 1013904223;
+      const bool overflow = (random >> 24) < (step / 100 % 2 == 0 ? 60 : 200);
+      const torch::Tensor gradient = torch::full({2}, overflow ? kInfinity : 1);
+      told.inspect({gradient});
+      told.accept();
+      untold.inspect({gradient});
+      untold.accept_on_device();
+      EXPECT_EQ(untold.scale().item<float>(), told.scale().item<float>());
+      EXPECT_EQ(untold.inverse_scale().item<float>(), told.inverse_scale().item<float>());
+      if (step % 7 != 0) continue;
+      untold.settle();
+      EXPECT_EQ(untold.state(), told.state());
+    }
+  }
+}
+
+TEST(LossScaler, SettlingTellsOfTooManySkipsThatAreOver) {
+  LossScaler s = scaler({.first = 64, .most_skips = 3});
+  const auto step = [&](float gradient) {
+    s.inspect({torch::full({1}, gradient)});
+    s.accept_on_device();
+  };
+  for (const float gradient : {kInfinity, kInfinity, 1.0f}) step(gradient);
+  EXPECT_NO_THROW(s.settle());
+  for (const float gradient : {kInfinity, kInfinity, kInfinity, 1.0f}) step(gradient);
+  EXPECT_THROW(s.settle(), TrainingError);
+}
+
 TEST(LossScaler, ResumesOnTheDeviceToo) {
   LossScaler s = scaler();
   s.resume({.scale = 0.5, .clean_steps = 1, .skipped_steps = 4});

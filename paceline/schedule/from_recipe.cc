@@ -51,6 +51,8 @@ Schedule rate_schedule(const Recipe& recipe, int64_t global_batch) {
 
 BatchSchedule batch_schedule(const Recipe& recipe, int ranks, uint64_t data_size) {
   const Recipe::Batch& batch = recipe.batch;
+  if (batch.local == Recipe::Batch::kLargestThatFits)
+    recipe.refuse("batch.local", "\"auto\" is settled when a run starts; to plan one, give a number");
   const uint64_t each = batch.local > 0 ? static_cast<uint64_t>(ranks) : 1;
   const auto size = [&](double samples) { return std::min(static_cast<uint64_t>(samples) * each, data_size); };
   BatchPhases phases = {.first = size(static_cast<double>(batch.local > 0 ? batch.local : batch.global)),

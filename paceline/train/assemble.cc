@@ -1,19 +1,28 @@
 #include "paceline/train/assemble.h"
 
+#include <c10/core/impl/VirtualGuardImpl.h>
+
 #include <thread>
 
 #include "paceline/collectives/sum_over_ranks.h"
+#include "paceline/comm/device_sharing.h"
 #include "paceline/core/error.h"
 #include "paceline/models/initialise.h"
 #include "paceline/models/layers.h"
 
 namespace paceline {
 
-torch::Device open_device(const Recipe& recipe) {
+torch::Device open_device(const Recipe& recipe, [[maybe_unused]] const Group& group) {
   if (recipe.train.device == "cpu") return torch::kCPU;
 #ifdef PACELINE_CUDA
-  if (torch::cuda::is_available()) return torch::kCUDA;
-  recipe.refuse("train.device", "no CUDA device was found on this machine; use device = \"cpu\"");
+  if (!torch::cuda::is_available())
+    recipe.refuse("train.device", "no CUDA device was found on this machine; use device = \"cpu\"");
+  if (group.size() == 1) return torch::kCUDA;
+  const auto devices = static_cast<int>(torch::cuda::device_count());
+  const int number = device_of_rank(group.topology(), group.rank(), devices);
+  const torch::Device device(torch::kCUDA, static_cast<c10::DeviceIndex>(number));
+  c10::impl::VirtualGuardImpl(device.type()).setDevice(device);
+  return device;
 #else
   recipe.refuse("train.device",
                 "this program was built without CUDA; build it with 'make build PRESET=cuda', or use device = \"cpu\"");
@@ -65,7 +74,10 @@ std::unique_ptr<Optimizer> build_optimizer(const Recipe& recipe, const Catalog& 
   if (!catalog.optimizers.contains(name)) recipe.refuse("optimizer.name", catalog.optimizers.unknown(name));
   Recipe::Optimizer options = recipe.optimizer;
   if (codec_has_the_momentum(recipe, ranks)) options.weight_decay /= 1 - options.momentum;
-  return catalog.optimizers.at(name)(parameters_of(model), options);
+  std::vector<Parameter> parameters = parameters_of(model);
+  if (options.decay_all)
+    for (Parameter& parameter : parameters) parameter.decayed = true;
+  return catalog.optimizers.at(name)(std::move(parameters), options);
 }
 
 std::unique_ptr<Codec> build_codec(const Recipe& recipe, const Catalog& catalog) {
@@ -88,6 +100,8 @@ std::unique_ptr<Reducer> build_reducer(const Recipe& recipe, const Catalog& cata
   options.timeline = timeline;
   options.stored_plan = stored_plan;
   auto codec = build_codec(recipe, catalog);
+  if (comm.codec != "none" && group.size() > 1 && recipe.train.device != "cpu")
+    recipe.refuse("comm.codec", "packs gradients on the CPU only; with train.device = \"cuda\" use \"none\"");
   if (comm.codec != "none" && group.size() > 1)
     options.sum = {.codec = std::move(codec),
                    .error_feedback = comm.error_feedback,

@@ -28,6 +28,8 @@ std::unique_ptr<LossScaler> build_loss_scaler(const Recipe& recipe, torch::Devic
 void synchronise_batch_norm(const Recipe& recipe, Model& model, Group& group);
 // train.threads, or this host's cores shared among its ranks.
 int threads_per_rank(const Recipe& recipe, const Group& group);
-torch::Device open_device(const Recipe& recipe);
+// Where this rank computes; a CUDA device becomes the current one of this thread. Ranks of a host take its devices in
+// turn, and share them where there are too few.
+torch::Device open_device(const Recipe& recipe, const Group& group);
 
 }  // namespace paceline

@@ -66,9 +66,10 @@ UpdateDiagnosis::UpdateDiagnosis(const std::vector<Parameter>& parameters, const
     before_.push_back(parameters[i].tensor.detach().clone());
     LayerFigures& layer = figures_[i];
     if (!has_lars(recipe, coefficients.epoch)) continue;
-    layer.rate = parameters[i].decayed ? lars_rate(coefficients.rate, recipe.eta, recipe.epsilon, recipe.weight_decay,
-                                                   layer.weight_norm, clipping * layer.gradient_norm)
-                                       : coefficients.rate;
+    const bool adapted = parameters[i].decayed || recipe.decay_all;
+    layer.rate = adapted ? lars_rate(coefficients.rate, recipe.eta, recipe.epsilon, recipe.weight_decay,
+                                     layer.weight_norm, clipping * layer.gradient_norm)
+                         : coefficients.rate;
   }
 }
 

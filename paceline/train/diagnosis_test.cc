@@ -1,6 +1,7 @@
 #include "paceline/train/diagnosis.h"
 
 #include <gmock/gmock.h>
+#include <torch/nn.h>
 
 #include <nlohmann/json.hpp>
 #include <sstream>

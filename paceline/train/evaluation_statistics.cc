@@ -1,8 +1,7 @@
 #include "paceline/train/evaluation_statistics.h"
 
-#include "paceline/data/loader.h"
 #include "paceline/models/layers.h"
-#include "paceline/train/batch_tensors.h"
+#include "paceline/train/batches.h"
 
 namespace paceline {
 
@@ -25,18 +24,19 @@ void EvaluationStatistics::recompute(Model& model, const Recipe& recipe, const D
   const uint64_t samples = data.train->size();
   const auto batch =
       static_cast<uint64_t>(recipe.batch.local > 0 ? recipe.batch.local * group.size() : recipe.batch.global);
-  Loader loader(
-      data.train, data.normalisation,
-      {.global_batch = std::min(batch, samples), .rank = group.rank(), .ranks = group.size(), .shuffle = false});
-  const BatchTensors tensors(loader, live_.begin()->second.device());
+  const LoaderOptions options = {
+      .global_batch = std::min(batch, samples), .rank = group.rank(), .ranks = group.size(), .shuffle = false};
+  // Not resident: to copy the whole set for a few batches would take longer than to copy these.
+  const auto batches = make_batches({data.train, data.normalisation, options}, live_.begin()->second.device(),
+                                    {.channels_last = true}, "never");
   const bool was_training = model.is_training();
   model.train();
   for (int64_t number = 1; number <= recipe.batch_norm.recompute_batches; ++number) {
     for (const auto& module : model.modules())
       if (auto* layer = dynamic_cast<BatchNorm2d*>(module.get()))
         layer->set_momentum(1.0 / static_cast<double>(number));
-    const Batch& next = loader.next();
-    if (next.count > 0) model.forward(tensors.of(next).images);
+    const TrainingBatch& next = batches->next();
+    if (next.count > 0) model.forward(next.images);
   }
   for (const auto& module : model.modules())
     if (auto* layer = dynamic_cast<BatchNorm2d*>(module.get())) layer->set_momentum(BatchNorm2d::kMomentum);

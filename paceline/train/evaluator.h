@@ -3,9 +3,8 @@
 
 #include "paceline/comm/group.h"
 #include "paceline/core/recipe.h"
-#include "paceline/data/loader.h"
 #include "paceline/models/model.h"
-#include "paceline/train/batch_tensors.h"
+#include "paceline/train/batches.h"
 
 namespace paceline {
 
@@ -26,9 +25,9 @@ class Evaluator {
  private:
   const Recipe::Loss loss_;
   Group& group_;
+  const torch::Device device_;
   uint64_t samples_;
-  Loader loader_;
-  BatchTensors tensors_;
+  const std::unique_ptr<Batches> batches_;
 };
 
 }  // namespace paceline

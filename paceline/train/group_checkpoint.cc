@@ -85,7 +85,7 @@ void GroupCheckpoint::distribute(std::vector<NamedTensors> ranks, int ranks_befo
     if (group_.rank() == 0) ranks = spread_evenly(ranks, group_.size());
   }
   for (NamedTensors& tensors : ranks)  // a codec that the run did not have before owes nothing yet
-    for (const auto& [name, tensor] : own) tensors.try_emplace(name, torch::zeros_like(tensor));
+    for (const auto& [name, tensor] : own) tensors.try_emplace(name, torch::zeros_like(tensor, torch::kCPU));
   scatter_from_first(group_, ranks, own);
   reducer_.load_state(own);
   each_batch_norm(model_, [&](const std::string& name, BatchNorm2d& layer) {

@@ -1,7 +1,7 @@
 // Losses, summed over samples: whoever knows the global batch divides, so that ranks with fewer samples weigh less.
 #pragma once
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "paceline/core/recipe.h"
 

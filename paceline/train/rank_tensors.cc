@@ -1,6 +1,7 @@
 #include "paceline/train/rank_tensors.h"
 
-#include <torch/torch.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 namespace paceline {
 namespace {

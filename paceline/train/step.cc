@@ -4,11 +4,11 @@
 #include <cmath>
 
 #include "paceline/collectives/group_text.h"
-#include "paceline/core/random.h"
 #include "paceline/optim/gradient_norm.h"
-#include "paceline/precision/autocast.h"
 #include "paceline/precision/finite_check.h"
 #include "paceline/train/divergence.h"
+#include "paceline/train/dropout_seed.h"
+#include "paceline/train/forward.h"
 #include "paceline/train/forward_search.h"
 #include "paceline/train/loss.h"
 
@@ -38,7 +38,7 @@ StepOutcome TrainStep::operator()(const StepInputs& inputs) {
   std::array<double, 2> riders = {};
   each_pass(inputs, [&](const torch::Tensor& images, const torch::Tensor& labels, bool whole, bool last) {
     const int64_t forward_ns = clock_.now_ns();
-    const torch::Tensor logits = logits_of(images);
+    const torch::Tensor logits = logits_of(*model_, images, recipe_.train.precision);
     const torch::Tensor loss = loss_sum(recipe_.loss, logits, labels);
     note("forward", forward_ns);
     const int64_t backward_ns = clock_.now_ns();
@@ -66,8 +66,7 @@ StepOutcome TrainStep::operator()(const StepInputs& inputs) {
 // Calls visit(images, labels, whether they are the whole share, whether they are its last part).
 template <class Visit>
 void TrainStep::each_pass(const StepInputs& inputs, const Visit& visit) {
-  // libtorch's dropout draws from its own generator: it is set anew for each step and rank, so that it has no past.
-  torch::manual_seed(RandomKey(recipe_.train.seed).with("dropout").with(inputs.step).with(group_.rank()).value());
+  seed_dropout(recipe_.train.seed, inputs.step, group_.rank());
   const int64_t samples = inputs.batch.labels.size(0);
   const int64_t at_once = recipe_.batch.micro > 0 ? recipe_.batch.micro : std::max<int64_t>(samples, 1);
   for (int64_t done = 0, pass = 0; done < samples; done += at_once, ++pass) {
@@ -78,12 +77,6 @@ void TrainStep::each_pass(const StepInputs& inputs, const Visit& visit) {
     prepare_statistics(pass);
     visit(images, labels, whole, done + count == samples);
   }
-}
-
-// In f32, whatever the model computes in: the loss is for numbers with a long range.
-torch::Tensor TrainStep::logits_of(const torch::Tensor& images) {
-  const Autocast autocast(images.device().type(), autocast_type(recipe_.train.precision));
-  return model_->forward(images).to(torch::kFloat32);
 }
 
 // The same on every rank, because the sums are.
@@ -135,7 +128,7 @@ std::string TrainStep::where_it_began(const StepInputs& inputs) {
   std::string found;
   each_pass(inputs, [&](const torch::Tensor& images, const torch::Tensor&, bool, bool) {
     const bool readable = count_not_finite(images) == 0;
-    const auto layer = first_layer_not_finite(*model_, [&] { logits_of(images); });
+    const auto layer = first_layer_not_finite(*model_, [&] { logits_of(*model_, images, recipe_.train.precision); });
     if (layer && found.empty()) found = readable ? *layer : "the input";
   });
   const std::vector<std::string> of_ranks = gather_texts(group_, found);

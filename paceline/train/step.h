@@ -16,7 +16,7 @@
 #include "paceline/models/model.h"
 #include "paceline/optim/optimizer.h"
 #include "paceline/precision/loss_scaler.h"
-#include "paceline/train/batch_tensors.h"
+#include "paceline/train/batches.h"
 #include "paceline/train/diagnosis.h"
 #include "paceline/train/step_undo.h"
 
@@ -30,11 +30,12 @@ struct StepOutcome {
   bool stop_asked = false;           // of any rank, before its backward was over: all stop after the same step
   bool skipped = false;              // its gradients had overflowed
   torch::Tensor not_finite = {};     // above 0: gradients were not, and nobody knew in time; undefined: they were
+  torch::Tensor overflow = {};       // above 0: skipped after all, which only the device knows
   std::vector<LayerFigures> layers;  // where inputs.diagnose
 };
 
 struct StepInputs {
-  BatchTensors::Pair batch;  // this rank's share, which may be empty
+  TrainingBatch batch;       // this rank's share, which may be empty
   int64_t global_count = 0;  // samples of all ranks
   int64_t step = 0;
   double epoch = 0;  // where the step begins
@@ -56,7 +57,6 @@ class TrainStep {
  private:
   template <class Visit>
   void each_pass(const StepInputs& inputs, const Visit& visit);
-  torch::Tensor logits_of(const torch::Tensor& images);
   void judge(const StepInputs& inputs, bool losses_finite, StepOutcome& outcome);
   void update(const StepInputs& inputs, StepOutcome& outcome);
   [[noreturn]] void fail(const StepInputs& inputs, const std::string& what);

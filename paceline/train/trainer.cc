@@ -10,8 +10,11 @@
 #include "paceline/core/file.h"
 #include "paceline/core/number_text.h"
 #include "paceline/optim/weight_average.h"
+#include "paceline/precision/autocast.h"
 #include "paceline/schedule/from_recipe.h"
 #include "paceline/train/assemble.h"
+#include "paceline/train/batch_search.h"
+#include "paceline/train/device_settings.h"
 #include "paceline/train/evaluation_statistics.h"
 
 namespace paceline {
@@ -23,18 +26,30 @@ bool passes_multiple(double from, double to, double interval) {
   return interval > 0 && std::floor(to / interval + kRounding) > std::floor(from / interval + kRounding);
 }
 
+// On a GPU the filters of a convolution have the channels of each pixel side by side, as the images have: its fast
+// kernels take nothing else.
 std::shared_ptr<Model> on(torch::Device device, std::shared_ptr<Model> model) {
   model->to(device);
+  if (device.is_cuda())
+    for (torch::Tensor& parameter : model->parameters())
+      if (parameter.dim() == 4) parameter.set_data(parameter.contiguous(torch::MemoryFormat::ChannelsLast));
   return model;
+}
+
+// batch.local of the run that goes on; 0: it is a new one.
+int64_t batch_before(const TrainerOptions& options) {
+  const RunFolder& folder = options.run_folder;
+  return options.resume && !folder.root.empty() && folder.holds_a_run() ? read_recipe(folder.recipe()).batch.local : 0;
 }
 
 }  // namespace
 
 Trainer::Trainer(Recipe recipe, Group& group, TrainerOptions options)
-    : recipe_(std::move(recipe)),
+    : recipe_(with_batch_that_fits(std::move(recipe), options.catalog, group, batch_before(options),
+                                   group.rank() == 0 ? options.log : nullptr)),
       group_(group),
       options_(std::move(options)),
-      device_(open_device(recipe_)),
+      device_(open_device(recipe_, group_)),
       data_(open_data(recipe_, options_.catalog)),
       model_(on(device_, build_model(recipe_, options_.catalog, *data_.train))),
       optimizer_(build_optimizer(recipe_, options_.catalog, *model_, group_.size())),
@@ -50,6 +65,7 @@ Trainer::Trainer(Recipe recipe, Group& group, TrainerOptions options)
       window_(state_, group_),
       costs_(group_, host_name()),
       speed_(clock_.now_ns()) {
+  settle_device(recipe_, device_);
   synchronise_batch_norm(recipe_, *model_, group_);
   state_.seed = recipe_.train.seed;
   at::set_num_threads(threads_per_rank(recipe_, group_));
@@ -101,8 +117,10 @@ void Trainer::begin() {
                   reducer_->plan_text());
     warn_of_codec();
   }
-  open_loader();
+  open_batches();
   step_ = std::make_unique<TrainStep>(model_, *optimizer_, group_, recipe_, *reducer_, timeline_.get(), scaler_.get());
+  if (DeviceStep::why_not(recipe_, group_.size()).empty() && reducer_->state().empty())
+    device_step_ = std::make_unique<DeviceStep>(model_, *optimizer_, recipe_, scaler_.get());
   evaluator_ = std::make_unique<Evaluator>(data_, recipe_, group_, device_);
   if (keeps_files()) {
     make_directories(options_.run_folder.root);
@@ -171,25 +189,26 @@ void Trainer::report_changes() {
   }
 }
 
-void Trainer::open_loader() {
-  loader_ = std::make_unique<Loader>(data_.train, data_.normalisation,
-                                     LoaderOptions{.global_batch = batch_,
-                                                   .rank = group_.rank(),
-                                                   .ranks = group_.size(),
-                                                   .fill = fill_schedule(recipe_),
-                                                   .threads = static_cast<int>(recipe_.data.loader_threads),
-                                                   .prefetch_batches = static_cast<int>(recipe_.data.prefetch_batches),
-                                                   .seed = recipe_.train.seed,
-                                                   .augmentation = {.crop_padding = recipe_.augment.crop_padding,
-                                                                    .flip = recipe_.augment.flip,
-                                                                    .cutout = recipe_.augment.cutout}},
-                                     state_.cursor_samples);
-  tensors_ = std::make_unique<BatchTensors>(*loader_, device_);
+void Trainer::open_batches() {
+  const LoaderOptions options = {.global_batch = batch_,
+                                 .rank = group_.rank(),
+                                 .ranks = group_.size(),
+                                 .fill = fill_schedule(recipe_),
+                                 .threads = static_cast<int>(recipe_.data.loader_threads),
+                                 .prefetch_batches = static_cast<int>(recipe_.data.prefetch_batches),
+                                 .seed = recipe_.train.seed,
+                                 .augmentation = {.crop_padding = recipe_.augment.crop_padding,
+                                                  .flip = recipe_.augment.flip,
+                                                  .cutout = recipe_.augment.cutout}};
+  const ImageFormat format = {.dtype = autocast_type(recipe_.train.precision).value_or(torch::kFloat32),
+                              .channels_last = true};
+  batches_ = make_batches({data_.train, data_.normalisation, options, state_.cursor_samples}, device_, format,
+                          recipe_.data.resident);
 }
 
 void Trainer::make_step() {
   const int64_t from_ns = clock_.now_ns();
-  const Batch& batch = loader_->next();
+  const TrainingBatch& batch = batches_->next();
   const int64_t loaded_ns = clock_.now_ns();
   if (recipe_.batch_norm.sync && batch.global_count < static_cast<size_t>(group_.size()))
     recipe_.refuse("batch_norm.sync",
@@ -198,19 +217,22 @@ void Trainer::make_step() {
                                batch.global_count, group_.size(), data_.train->size()));
   if (reducer_->codec() != nullptr) reducer_->codec()->set_epoch(epoch());
   const int64_t diagnosis = recipe_.train.diagnose_every_steps;
-  const StepOutcome outcome = (*step_)({.batch = tensors_->of(batch),
-                                        .global_count = static_cast<int64_t>(batch.global_count),
-                                        .step = state_.step,
-                                        .epoch = epoch(),
-                                        .rate = rate_(epoch()),
-                                        .momentum = momentum_(epoch()),
-                                        .stop = options_.stop,
-                                        .diagnose = recorder_ && diagnosis > 0 && (state_.step + 1) % diagnosis == 0});
+  const StepInputs inputs = {.batch = batch,
+                             .global_count = static_cast<int64_t>(batch.global_count),
+                             .step = state_.step,
+                             .epoch = epoch(),
+                             .rate = rate_(epoch()),
+                             .momentum = momentum_(epoch()),
+                             .stop = options_.stop,
+                             .diagnose = recorder_ && diagnosis > 0 && (state_.step + 1) % diagnosis == 0};
+  const bool waits = !device_step_ || inputs.diagnose;
+  if (waits && device_step_) drain();  // the loss scale must be known
+  const StepOutcome outcome = waits ? (*step_)(inputs) : (*device_step_)(inputs);
   stop_asked_ = outcome.stop_asked;
   window_.add(outcome);
   state_.step += 1;
   state_.cursor_samples += batch.global_count;
-  if (scaler_) state_.loss_scale = scaler_->state();
+  if (scaler_ && waits) state_.loss_scale = scaler_->state();
   if (outcome.skipped && log())
     log()->debug("step {} was skipped: its gradients overflowed; the loss scale is now {}", state_.step,
                  state_.loss_scale.scale);
@@ -227,6 +249,19 @@ void Trainer::make_step() {
              static_cast<int64_t>(batch.count));
   state_.train_seconds += seconds_between(from_ns, now_ns);
   speed_.add(static_cast<double>(batch.global_count), now_ns);
+}
+
+// Waits for the device, and reads what became of the steps there.
+void Trainer::drain() {
+  window_.drain(epoch());
+  if (!scaler_ || !device_step_) return;
+  try {
+    scaler_->settle();
+  } catch (const TrainingError& too_many) {
+    throw DivergenceError(
+        fmt::format("step {} (epoch {:.4g}): {}; {}", state_.step, epoch(), too_many.what(), kAgainstDivergence));
+  }
+  state_.loss_scale = scaler_->state();
 }
 
 void Trainer::evaluate() {

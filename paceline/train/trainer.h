@@ -23,6 +23,7 @@
 #include "paceline/schedule/schedule.h"
 #include "paceline/train/catalog.h"
 #include "paceline/train/checkpoint.h"
+#include "paceline/train/device_step.h"
 #include "paceline/train/divergence.h"
 #include "paceline/train/evaluator.h"
 #include "paceline/train/group_checkpoint.h"
@@ -64,9 +65,9 @@ class Trainer {
   std::string stored_plan() const;
   void report_changes();
   void warn_of_codec();
-  void open_loader();
+  void open_batches();
   void make_step();
-  void drain() { window_.drain(epoch()); }
+  void drain();
   void record_window();
   void record_layers(const std::vector<LayerFigures>& layers);
   void require_finite_weights();
@@ -108,9 +109,9 @@ class Trainer {
   std::vector<LayerFigures> layers_seen_;  // by the last diagnosis
 
   // Made by begin(), when the position in the data is known.
-  std::unique_ptr<Loader> loader_;
-  std::unique_ptr<BatchTensors> tensors_;
+  std::unique_ptr<Batches> batches_;
   std::unique_ptr<TrainStep> step_;
+  std::unique_ptr<DeviceStep> device_step_;  // where steps need not wait for the device
   std::unique_ptr<Evaluator> evaluator_;
   std::unique_ptr<Recorder> recorder_;
   RateMeter speed_;

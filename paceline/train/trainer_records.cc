@@ -77,7 +77,7 @@ Summary Trainer::summarise() {
                      .skipped_steps = state_.loss_scale.skipped_steps,
                      .train_seconds = state_.train_seconds,
                      .eval_seconds = state_.eval_seconds,
-                     .loader_wait_seconds = static_cast<double>(loader_->waited_ns()) * 1e-9,
+                     .loader_wait_seconds = static_cast<double>(batches_->waited_ns()) * 1e-9,
                      .images_per_second = state_.train_seconds > 0
                                               ? static_cast<double>(state_.cursor_samples) / state_.train_seconds
                                               : 0,

@@ -1,6 +1,7 @@
 #include "paceline/train/trainer.h"
 
 #include <gmock/gmock.h>
+#include <torch/nn.h>
 
 #include "paceline/comm/engine_local.h"
 #include "paceline/core/error.h"

@@ -8,15 +8,41 @@
 
 namespace paceline {
 
+namespace {
+
+bool is_set(const torch::Tensor& flag) { return flag.defined() && flag.item<double>() > 0; }
+
+}  // namespace
+
+// One copy for all steps: what is read one by one, the device is waited for one by one.
+void TrainingWindow::bring_home() {
+  if (pending_.empty() || pending_.front().loss_sum.is_cpu()) return;
+  const auto bring = [&](torch::Tensor StepOutcome::*figure) {
+    std::vector<torch::Tensor> there;
+    for (const StepOutcome& outcome : pending_)
+      if ((outcome.*figure).defined()) there.push_back((outcome.*figure).to(torch::kFloat64));
+    if (there.empty()) return;
+    const torch::Tensor here = torch::stack(there).cpu();
+    int64_t index = 0;
+    for (StepOutcome& outcome : pending_)
+      if ((outcome.*figure).defined()) outcome.*figure = here[index++];
+  };
+  for (const auto figure :
+       {&StepOutcome::loss_sum, &StepOutcome::correct, &StepOutcome::not_finite, &StepOutcome::overflow})
+    bring(figure);
+}
+
 void TrainingWindow::drain(double epoch) {
+  bring_home();
   int64_t step = state_.step - static_cast<int64_t>(pending_.size());
   for (const StepOutcome& outcome : pending_) {
     ++step;
     state_.window_steps += 1;
     const double loss = outcome.loss_sum.item<double>();
     const bool finite = std::isfinite(loss);
-    if (outcome.skipped && !finite) continue;
-    if (!finite || (outcome.not_finite.defined() && outcome.not_finite.item<double>() > 0))
+    const bool skipped = outcome.skipped || is_set(outcome.overflow);
+    if (skipped && !finite) continue;
+    if (!finite || is_set(outcome.not_finite))
       throw DivergenceError(fmt::format("step {} (epoch {:.4g}): {} not finite: the run diverged; {}", step, epoch,
                                         finite ? "a gradient is" : "the loss is", kAgainstDivergence));
     state_.window_loss_sum += loss;

@@ -38,6 +38,7 @@ class TrainingWindow {
   double shown_accuracy(int64_t full_steps) const;
 
  private:
+  void bring_home();
   void clear_sums();
   bool speaks(int64_t full_steps) const;
 

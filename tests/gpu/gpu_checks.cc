@@ -1,19 +1,26 @@
-// Every optimizer's CUDA kernel beside what defines right: the CPU's, the same step taken twice, and eager steps.
+// What runs on a GPU beside what defines right.
 //
-//   gpu_checks
+//   gpu_checks [optimizers | batch_norm | batches | steps]
 //
-// Prints one table and ends with 1 when anything in it failed. Without a GPU: "no GPU", and 0. Kernels without sums
-// over a tensor must have the CPU's bits; LARS sums in another order.
+// Prints one table and ends with 1 when anything in it failed. Without a GPU: "no GPU", and 0. Here: every optimizer's
+// kernel beside the CPU's, the same step taken twice, and eager steps. Kernels without sums over a tensor must have the
+// CPU's bits; LARS sums in another order.
 #include <ATen/cuda/CUDAGraph.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <cuda_runtime.h>
 #include <fmt/format.h>
-#include <torch/torch.h>
+#include <torch/cuda.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 #include <cmath>
 #include <deque>
 
+#include "batch_norm_checks.h"
+#include "batches_checks.h"
+#include "check_row.h"
 #include "paceline/optim/optimizer.h"
+#include "step_checks.h"
 
 namespace paceline {
 namespace {
@@ -308,11 +315,7 @@ std::vector<int64_t> many_sizes() {
   return sizes;
 }
 
-int run() {
-  if (!torch::cuda::is_available()) {
-    fmt::print("no GPU: nothing was checked\n");
-    return 0;
-  }
+bool optimizer_checks() {
   size_t free_bytes = 0, total_bytes = 0;
   cudaMemGetInfo(&free_bytes, &total_bytes);
   const bool is_large_possible = free_bytes > size_t{48} << 30;
@@ -344,22 +347,37 @@ int run() {
     }
   }
 
-  bool failed = false;
-  fmt::print("{:<18}{:<28}{:>6}{:>16}{:>9}\n", "optimizer", "check", "cases", "largest error", "");
+  bool succeeded = true;
   for (const Row& row : rows) {
-    fmt::print("{:<18}{:<28}{:>6}{:>16.3g}{:>9}\n", row.subject, row.check, row.cases, row.error,
-               row.failed ? "FAILED" : "ok");
-    failed = failed || row.failed;
+    print_check(row.subject, row.check, row.cases, row.error, row.failed);
+    succeeded = succeeded && !row.failed;
   }
+  return succeeded;
+}
+
+int run(const std::string& only) {
+  if (!torch::cuda::is_available()) {
+    fmt::print("no GPU: nothing was checked\n");
+    return 0;
+  }
+  bool failed = false;
+  print_check_heading();
+  if (only.empty() || only == "optimizers") failed = !optimizer_checks() || failed;
+  if (only.empty() || only == "batch_norm") {
+    failed = !check_batch_norm() || failed;
+    time_batch_norm();
+  }
+  if (only.empty() || only == "batches") failed = !check_batches() || failed;
+  if (only.empty() || only == "steps") failed = !step_checks() || failed;
   return failed ? 1 : 0;
 }
 
 }  // namespace
 }  // namespace paceline
 
-int main() {
+int main(int argc, char** argv) {
   try {
-    return paceline::run();
+    return paceline::run(argc > 1 ? argv[1] : "");
   } catch (const std::exception& error) {
     std::fprintf(stderr, "gpu_checks: %s\n", error.what());
     return 1;

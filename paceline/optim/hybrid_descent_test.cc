@@ -1,4 +1,4 @@
-#include "paceline/optim/hybrid.h"
+#include "paceline/optim/hybrid_descent.h"
 
 #include <gmock/gmock.h>
 
@@ -8,7 +8,7 @@
 namespace paceline {
 namespace {
 
-constexpr HybridOptions kOptions = {
+constexpr HybridDescentOptions kOptions = {
     .warmup_epochs = 2, .adaptive_rate = 1e-3, .lars = {.eta = 0.001, .weight_decay = 1e-4}};
 
 std::vector<std::string> names(const Optimizer& optimizer) {
@@ -17,11 +17,11 @@ std::vector<std::string> names(const Optimizer& optimizer) {
   return names;
 }
 
-TEST(Hybrid, WarmsUpByLusFormulaWithoutBiasCorrection) {
+TEST(HybridDescent, WarmsUpByLusFormulaWithoutBiasCorrection) {
   TestLayer layer;
-  HybridOptions options = kOptions;
+  HybridDescentOptions options = kOptions;
   options.lars.weight_decay = 0;
-  Hybrid hybrid(parameters_of(layer), options);
+  HybridDescent hybrid(parameters_of(layer), options);
   torch::Tensor w = layer.weight.detach().to(torch::kFloat64), m = torch::zeros_like(w), v = torch::zeros_like(w);
   for (int step = 0; step < 20; ++step) {
     const double epoch = step / 10.0, rate = 0.4;
@@ -37,9 +37,9 @@ TEST(Hybrid, WarmsUpByLusFormulaWithoutBiasCorrection) {
   EXPECT_LT(distance(layer.weight, w), 2e-6);
 }
 
-TEST(Hybrid, HandsOverToLarsWithTheWeightsAndNothingElse) {
+TEST(HybridDescent, HandsOverToLarsWithTheWeightsAndNothingElse) {
   TestLayer layer;
-  Hybrid hybrid(parameters_of(layer), kOptions);
+  HybridDescent hybrid(parameters_of(layer), kOptions);
   for (int step = 0; step < 4; ++step) {
     layer.set_gradients(step);
     hybrid.step({.rate = 0.4, .momentum = 0.9, .epoch = step / 2.0});
@@ -61,9 +61,9 @@ TEST(Hybrid, HandsOverToLarsWithTheWeightsAndNothingElse) {
   EXPECT_TRUE(torch::equal(layer.bias, other.bias));
 }
 
-TEST(Hybrid, GoesBackToTheStageOfTheStateItIsGiven) {
+TEST(HybridDescent, GoesBackToTheStageOfTheStateItIsGiven) {
   TestLayer layer;
-  Hybrid hybrid(parameters_of(layer), kOptions);
+  HybridDescent hybrid(parameters_of(layer), kOptions);
   const Optimizer::State first_stage = hybrid.state();
   layer.set_gradients(0);
   hybrid.step({.rate = 0.4, .momentum = 0.9, .epoch = 2});

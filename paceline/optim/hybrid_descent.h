@@ -12,7 +12,7 @@
 
 namespace paceline {
 
-struct HybridOptions {
+struct HybridDescentOptions {
   double warmup_epochs = 10;    // T
   double adaptive_rate = 1e-3;  // AdaBound's alpha
   double beta1 = 0.9;
@@ -21,11 +21,12 @@ struct HybridOptions {
   LarsOptions lars = {};  // the second stage; its weight decay is that of both
 };
 
-class Hybrid : public Optimizer {
+class HybridDescent : public Optimizer {
  public:
-  Hybrid(std::vector<Parameter> parameters, HybridOptions options);
+  HybridDescent(std::vector<Parameter> parameters, HybridDescentOptions options);
   void step(const StepCoefficients& coefficients) override;
   void prepare(const StepCoefficients& coefficients) override;  // a graph of the warm-up serves until the hand-over
+  std::optional<int64_t> capture_stage(const StepCoefficients& coefficients) const override;
 
   // "first/<parameter>", "second/<parameter>" before the hand-over, that of LARS after it.
   State state() const override;
@@ -39,7 +40,7 @@ class Hybrid : public Optimizer {
   void hand_over();
 
   std::vector<Parameter> parameters_;
-  HybridOptions options_;
+  HybridDescentOptions options_;
   std::optional<BoundedMoments> moments_;  // one of the two
   std::optional<Lars> lars_;
 };

@@ -1,0 +1,158 @@
+"""The training runs behind docs/results/: cells of a table, each a recipe, what is set in it, and seeds.
+
+LISTS names what belongs together; README.md says which row of the sources each list stands for and what it must show. A cell in several lists
+is trained once: its name is its folder.
+
+The rate after the warm-up is the same for every method: lr · N · 0.75^(epoch - T), N = batch / 256, T = 5. Per method:
+
+sgd       gradual warm-up over T from lr = 0.1 (Goyal), momentum 0.9
+lars      the same with rate · sqrt(batch / 2048) and eta = 0.02, which moves a layer by 2 % of its norm in a step at 2,048 (before momentum); the
+          usual 0.001 would need rates near 20, and those are the plain rates of biases and batch normalisation
+adabound  Luo's: 1e-3, closing in on 0.1 · N, no warm-up
+hybrid    Lu's: AdaBound until T, then LARS with eta = 0.01 at lr · N
+"""
+
+from dataclasses import dataclass, field
+
+EPOCHS, WARMUP, KAPPA, REFERENCE = 20, 5, 0.75, 256
+SMALL = "bench/experiments/cifar10_resnet20.toml"
+
+
+@dataclass(frozen=True)
+class Cell:
+    name: str
+    keys: dict = field(default_factory=dict)  # of the recipe, as --set takes them
+    seeds: tuple = (1, 2, 3)
+    recipe: str = SMALL
+
+
+def falling_after(warmup):
+    """lr · N until `warmup`, then times KAPPA at each epoch: for methods that the recipe's own warm-up does not go with."""
+    return {"schedule.name": "step", "schedule.reference_batch": REFERENCE, "schedule.factor": KAPPA,
+            "schedule.milestones": list(range(warmup + 1, EPOCHS))}
+
+
+def sgd(batch, rate=0.1):
+    return {"batch.global": batch, "optimizer.name": "sgd", "optimizer.rate": rate, "optimizer.momentum": 0.9, "schedule.name": "exponential",
+            "schedule.reference_batch": REFERENCE, "schedule.warmup_epochs": WARMUP, "schedule.warmup_from": rate,
+            "schedule.decay_from": "warmup_end", "schedule.factor": KAPPA}
+
+
+def lars(batch, rate=1.0):
+    scaled = rate * (batch / 2048) ** 0.5
+    return {**sgd(batch), "optimizer.name": "lars", "optimizer.rate": round(scaled, 6), "optimizer.eta": 0.02, "optimizer.epsilon": 1e-6,
+            "schedule.reference_batch": 0, "schedule.warmup_from": 0}
+
+
+def adabound(batch, final_rate=0.1):
+    return {"batch.global": batch, "optimizer.name": "adabound", "optimizer.rate": 1e-3, "optimizer.final_rate": final_rate, **falling_after(WARMUP)}
+
+
+def hybrid(batch, warmup=WARMUP, eta=0.01, rate=0.1):
+    return {"batch.global": batch, "optimizer.name": "hybrid", "optimizer.rate": rate, "optimizer.momentum": 0.9, "optimizer.eta": eta,
+            "optimizer.hybrid_epochs": warmup, **falling_after(warmup)}
+
+
+METHODS = {"sgd": sgd, "lars": lars, "adabound": adabound, "hybrid": hybrid}
+BATCHES = (512, 2048, 8192)
+
+
+def standard(method, batch):
+    return Cell(f"{method}-{batch}", METHODS[method](batch))
+
+
+def large_batch():
+    return [standard(method, batch) for batch in BATCHES for method in METHODS]
+
+
+def large_batch_tuning():
+    """One seed around each setting above: whether a method lost by its rate."""
+    cells = []
+    for batch in (2048, 8192):
+        cells += [Cell(f"sgd-{batch}-rate-{rate}", sgd(batch, rate), (1,)) for rate in (0.05, 0.2)]
+        cells += [Cell(f"lars-{batch}-rate-{rate}", lars(batch, rate), (1,)) for rate in (0.5, 2.0)]
+        cells += [Cell(f"adabound-{batch}-final-{rate}", adabound(batch, rate), (1,)) for rate in (0.3, 1.0)]
+        cells += [Cell(f"hybrid-{batch}-eta-{eta}", hybrid(batch, eta=eta), (1,)) for eta in (0.001, 0.03)]
+        cells += [Cell(f"hybrid-{batch}-rate-{rate}", hybrid(batch, rate=rate), (1,)) for rate in (0.05, 0.2)]
+    return cells
+
+
+def warmup_length():
+    return [Cell(f"hybrid-2048-warmup-{epochs}", hybrid(2048, warmup=epochs)) for epochs in (1, 2, 8, 10)] + [standard("hybrid", 2048)]
+
+
+def precision_curve():
+    in_f32, in_bf16 = ({**sgd(512), "train.precision": name} for name in ("f32", "bf16"))
+    return [Cell("sgd-512-f32", in_f32), Cell("sgd-512-bf16", in_bf16), standard("sgd", 512)]
+
+
+def batch_norm():
+    """Table 3.4 on one device: passes of 128 samples, each with statistics of its own, stand for 16 ranks; one pass of all samples for
+    statistics across the ranks."""
+    changing = {"batch.milestones": list(range(1, EPOCHS)), "batch.sizes": [(1024, 4096)[epoch % 2] for epoch in range(1, EPOCHS)]}
+    ranks = {"batch.micro": 128}
+    last = {"batch_norm.statistics": "last_iteration"}
+    return [Cell("bn-changing", {**sgd(2048), **changing}), standard("sgd", 2048), Cell("bn-independent", {**sgd(2048), **ranks}),
+            Cell("bn-independent-last", {**sgd(2048), **ranks, **last}), Cell("bn-whole-last", {**sgd(2048), **last})]
+
+
+def initialisation():
+    return [standard("hybrid", 2048), Cell("hybrid-2048-xavier", {**hybrid(2048), "model.init": "xavier"}),
+            Cell("hybrid-2048-normal", {**hybrid(2048), "model.init": "normal"}),
+            Cell("hybrid-2048-gamma-1", {**hybrid(2048), "model.zero_gamma": False})]
+
+
+def lars_rescue():
+    return [standard("sgd", 512), standard("sgd", 8192), Cell("lars-8192-decay-all", {**lars(8192), "optimizer.decay_all": True}),
+            standard("lars", 8192), Cell("lars-8192-f32", {**lars(8192), "train.precision": "f32"})]
+
+
+def alexnet():
+    """Which rates AlexNet bears. CIFAR-10 is too small for its stem: images are made up, 64 px."""
+    images = {"data.name": "synthetic", "data.image_size": 64, "data.classes": 100, "data.train_samples": 12800, "data.test_samples": 2000,
+              "augment.crop_padding": 0, "augment.flip": False, "batch.global": 256, "train.epochs": 6, "optimizer.momentum": 0.9}
+    return [Cell(f"{model}-rate-{rate}", {**images, "model.name": model, "optimizer.rate": rate}, (1, 2))
+            for model in ("alexnet", "alexnet_bn") for rate in (0.01, 0.03, 0.1)]
+
+
+def smoothing_and_batch_control():
+    """Mikami's two devices, apart and together. A third into the run the batch doubles, and the momentum keeps the noise, as in his Exp. 1."""
+    plain = {**lars(2048), "schedule.name": "polynomial"}
+    del plain["schedule.factor"]
+    control = {"batch.milestones": [round(EPOCHS / 3, 2)], "batch.sizes": [4096], "schedule.momentum": "noise_scale", "schedule.momentum_batch": 2048}
+    smooth = {"loss.label_smoothing": 0.1}
+    return [Cell("mikami-plain", plain), Cell("mikami-smoothing", {**plain, **smooth}), Cell("mikami-control", {**plain, **control}),
+            Cell("mikami-both", {**plain, **smooth, **control})]
+
+
+def breaking_point():
+    return [standard("sgd", batch) for batch in (128, 256, 512, 1024, 2048, 4096, 8192, 16384)]
+
+
+def adaptive_batch():
+    """AdaBatch's pair, 21 epochs for 90: the batch doubles and the rate is times 0.2, or the rate is times 0.1 alone."""
+    fixed = {"batch.global": 256, "optimizer.rate": 0.1, "optimizer.momentum": 0.9, "train.epochs": 21, "schedule.name": "step",
+             "schedule.milestones": [7, 14], "schedule.factor": 0.1, "schedule.warmup_epochs": 1}
+    return [Cell("adabatch-fixed", fixed),
+            Cell("adabatch", {**fixed, "schedule.factor": 0.2, "batch.milestones": [7, 14], "batch.sizes": [512, 1024]})]
+
+
+def cifar10_94():
+    return [Cell("cifar10_94", {}, (1, 2, 3, 4, 5), "recipes/cifar10_94.toml")]
+
+
+# In the order in which they are worth having.
+LISTS = {
+    "cifar10_94": cifar10_94,
+    "large_batch": large_batch,                            # Lu-F3.1
+    "lars_rescue": lars_rescue,                            # Jia-1
+    "precision_curve": precision_curve,                    # Lu-F3.3
+    "breaking_point": breaking_point,                      # Sax-4
+    "batch_norm": batch_norm,                              # Lu-T3.4
+    "initialisation": initialisation,                      # Lu-T3.5, T3.6
+    "warmup_length": warmup_length,                        # Lu-F3.2
+    "smoothing_and_batch_control": smoothing_and_batch_control,  # Mik-T5
+    "adaptive_batch": adaptive_batch,                      # Sax-5
+    "alexnet": alexnet,                                    # Jia-4
+    "large_batch_tuning": large_batch_tuning,
+}

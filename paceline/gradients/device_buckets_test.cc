@@ -1,0 +1,119 @@
+// On the CPU: what is summed and where. The order of streams is for tests/gpu/nccl_checks.
+#include "paceline/gradients/device_buckets.h"
+
+#include <gtest/gtest.h>
+
+#include "paceline/collectives/test_host_communicator.h"
+#include "paceline/comm/engine_local.h"
+#include "paceline/gradients/reducer.h"
+
+namespace paceline {
+namespace {
+
+bool same(const torch::Tensor& tensor, double value) {
+  return tensor.defined() && torch::equal(tensor, torch::full_like(tensor, value));
+}
+
+TEST(DeviceBuckets, BecomeTheirSumsInTheirPlaces) {
+  run_ranks(3, [](Group& group) {
+    const BucketPlan plan = plan_buckets(std::vector<size_t>{6, 5, 4}, 4);
+    ASSERT_EQ(plan.buckets.size(), 3u);
+    DeviceBuckets buckets(group, HostCommunicator::over(group), choose_device_all_reduce("native", group.topology()),
+                          plan, torch::kCPU);
+    const std::vector<int64_t> rows = {2, 3}, transposed = {1, 2}, flat = {1};
+    const torch::Tensor first = buckets.place(0, 0, rows, transposed), second = buckets.place(1, 1, {4}, flat);
+    for (int step = 1; step <= 2; ++step) {
+      buckets.begin();
+      first.copy_((torch::arange(6, torch::kFloat32).view({2, 3}) + group.rank()) * step);
+      second.fill_(group.rank());
+      buckets.leave_up_to(1);
+      buckets.leave_up_to(1);  // nothing new
+      buckets.leave_up_to(3);
+      buckets.finish();
+      EXPECT_TRUE(torch::equal(first, (3 * torch::arange(6, torch::kFloat32).view({2, 3}) + 3) * step));
+      EXPECT_TRUE(same(second, 3));
+      EXPECT_EQ(first.strides(), at::IntArrayRef(transposed));
+    }
+  });
+}
+
+TEST(DeviceBuckets, AllMustHaveLeftBeforeTheyAreFinished) {
+  run_ranks(2, [](Group& group) {
+    DeviceBuckets buckets(group, HostCommunicator::over(group), choose_device_all_reduce("native", group.topology()),
+                          plan_buckets(std::vector<size_t>{6, 5}, 4), torch::kCPU);
+    buckets.leave_up_to(1);
+    EXPECT_THROW(buckets.finish(), InternalError);
+  });
+}
+
+// The way of a CUDA parameter's gradient, with host memory in the place of a device's.
+class DeviceReducer : public ::testing::TestWithParam<const char*> {
+ protected:
+  static ReducerOptions options(const char* algorithm, uint64_t bucket_bytes) {
+    ReducerOptions options;
+    options.algorithm = algorithm;
+    options.bucket_bytes = bucket_bytes;
+    options.hybrid.grid = Grid{.x = 2, .y = 2};
+    options.communicator = [](Group& group) { return HostCommunicator::over(group); };
+    return options;
+  }
+};
+
+TEST_P(DeviceReducer, SumsWhatTookPart) {
+  run_ranks(4, [](Group& group) {
+    const auto parameter = [](std::vector<int64_t> shape) { return torch::ones(shape).set_requires_grad(true); };
+    std::vector<torch::Tensor> p = {parameter({3, 5}), parameter({7}), parameter({2, 2, 2}), parameter({300, 300})};
+    std::vector<NamedParameter> named;
+    for (const torch::Tensor& tensor : p) named.push_back({fmt::format("p{}", named.size()), tensor});
+    for (const uint64_t bucket_bytes : {0, 4, 64}) {
+      Reducer reducer(named, group, options(GetParam(), bucket_bytes));
+      EXPECT_TRUE(reducer.overlaps());
+      for (int step = 1; step <= 3; ++step) {
+        reducer.begin();
+        (p[0].sum() * 2).backward();
+        reducer.expect_last_pass(0.5);
+        torch::Tensor loss = step * (group.rank() + 1) * (p[0].sum() + p[3].sum());
+        if (group.rank() == 2) loss = loss + p[1].sum();  // p[2] on no rank
+        loss.backward();
+        double rider = group.rank();
+        reducer.finish(std::span(&rider, 1));
+        EXPECT_TRUE(same(p[0].grad(), 10 * step + 4));
+        EXPECT_TRUE(same(p[1].grad(), 1));
+        EXPECT_FALSE(p[2].grad().defined());
+        EXPECT_TRUE(same(p[3].grad(), 10 * step));
+        EXPECT_EQ(rider, 6);
+      }
+      EXPECT_TRUE(reducer.state().empty());
+    }
+  });
+}
+INSTANTIATE_TEST_SUITE_P(Algorithms, DeviceReducer, ::testing::Values("hybrid", "native", "torus2d"));
+
+TEST_F(DeviceReducer, KeepsItsPlan) {
+  run_ranks(4, [](Group& group) {
+    const std::vector<NamedParameter> named = {{"p", torch::ones({3}).set_requires_grad(true)}};
+    const std::string plan = Reducer(named, group, options("torus2d", 64)).plan_json();
+    EXPECT_EQ(choice_of(parse_reduction_plan(plan).algorithms), (DeviceAllReduceChoice{"torus2d", {.x = 2, .y = 2}}));
+    ReducerOptions resumed = options("torus2d", 64);
+    resumed.stored_plan = plan;
+    EXPECT_EQ(Reducer(named, group, resumed).plan_json(), plan);
+    ReducerOptions on_the_cpu;  // another way of summing: the plan does not serve
+    on_the_cpu.algorithm = "torus2d";
+    on_the_cpu.bucket_bytes = 64;
+    on_the_cpu.stored_plan = plan;
+    EXPECT_NE(Reducer(named, group, on_the_cpu).plan_json(), plan);
+  });
+}
+
+TEST_F(DeviceReducer, RefusesWhatDevicesCannotDo) {
+  run_ranks(2, [](Group& group) {
+    const std::vector<NamedParameter> named = {{"p", torch::ones({3}).set_requires_grad(true)}};
+    EXPECT_THROW(Reducer(named, group, options("ring", 64)), UsageError);
+    ReducerOptions packed = options("native", 64);
+    packed.sum.codec = builtin_codecs().at("int8")({});
+    EXPECT_THROW(Reducer(named, group, packed), UsageError);
+  });
+}
+
+}  // namespace
+}  // namespace paceline

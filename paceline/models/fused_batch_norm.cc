@@ -1,0 +1,144 @@
+#include "paceline/models/fused_batch_norm.h"
+
+#include <c10/core/DeviceGuard.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+#include <torch/autograd.h>
+
+#include <optional>
+
+#include "paceline/core/check.h"
+#include "paceline/kernels/batch_norm.h"
+
+namespace paceline {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::tensor_list;
+
+std::optional<DeviceNumber> number_of(torch::Dtype type) {
+  if (type == torch::kFloat32) return DeviceNumber::f32;
+  if (type == torch::kFloat16) return DeviceNumber::f16;
+  if (type == torch::kBFloat16) return DeviceNumber::bf16;
+  return std::nullopt;
+}
+
+BatchNormShape shape_of(const torch::Tensor& images) {
+  const int64_t channels = images.size(1);
+  return {.rows = images.numel() / channels, .channels = channels, .number = number_of(images.scalar_type()).value()};
+}
+
+bool is_rows_of_channels(const torch::Tensor& images) {
+  return images.is_contiguous(torch::MemoryFormat::ChannelsLast) &&
+         reinterpret_cast<uintptr_t>(images.const_data_ptr()) % 16 == 0;
+}
+
+torch::Tensor as_rows_of_channels(const torch::Tensor& images) {
+  const torch::Tensor grouped = images.contiguous(torch::MemoryFormat::ChannelsLast);
+  return is_rows_of_channels(grouped) ? grouped : grouped.clone(torch::MemoryFormat::ChannelsLast);
+}
+
+torch::Tensor empty_images_like(const torch::Tensor& images) {
+  return torch::empty_like(images, images.options(), torch::MemoryFormat::ChannelsLast);
+}
+
+bool belongs_to(const torch::Tensor& images, const torch::Tensor& per_channel) {
+  return per_channel.device() == images.device() && per_channel.scalar_type() == torch::kFloat32 &&
+         per_channel.is_contiguous() && per_channel.numel() == images.size(1);
+}
+
+// For one call: kernels that follow on the stream may have the memory once it is let go.
+torch::Tensor make_sums(const torch::Tensor& images) {
+  return torch::empty({static_cast<int64_t>(batch_norm_sums(shape_of(images)))},
+                      images.options().dtype(torch::kFloat32));
+}
+
+BatchNormWorkspace workspace(const torch::Tensor& sums, const torch::Tensor& counters) {
+  const torch::Device device = sums.device();
+  return {.sums = sums.data_ptr<float>(),
+          .counters = static_cast<uint32_t*>(counters.data_ptr()),
+          .stream =
+              static_cast<DeviceStream>(c10::impl::VirtualGuardImpl(device.type()).getStream(device).native_handle())};
+}
+
+class FusedBatchNorm : public torch::autograd::Function<FusedBatchNorm> {
+ public:
+  // weight and bias are here once more, beside the layer, because autograd sees arguments only.
+  static torch::Tensor forward(AutogradContext* context, const torch::Tensor& images, const torch::Tensor& /*weight*/,
+                               const torch::Tensor& /*bias*/, const std::optional<torch::Tensor>& residual, bool relu,
+                               const BatchNormLayer& layer) {
+    const c10::DeviceGuard guard(images.device());
+    const BatchNormShape shape = shape_of(images);
+    const torch::Tensor output = empty_images_like(images), sums = make_sums(images);
+    const torch::Tensor statistics = torch::empty({BatchNormStatistics::rows, shape.channels}, sums.options());
+    const torch::Tensor counters = torch::empty({kBatchNormCounters}, sums.options().dtype(torch::kInt32));
+    batch_norm_forward_on_device({.shape = shape,
+                                  .input = images.const_data_ptr(),
+                                  .residual = residual ? residual->const_data_ptr() : nullptr,
+                                  .output = output.data_ptr(),
+                                  .relu = relu,
+                                  .gamma = layer.weight.const_data_ptr<float>(),
+                                  .beta = layer.bias.const_data_ptr<float>(),
+                                  .running_mean = layer.running_mean.data_ptr<float>(),
+                                  .running_variance = layer.running_variance.data_ptr<float>(),
+                                  .batches = layer.batches.data_ptr<int64_t>(),
+                                  .momentum = static_cast<float>(layer.momentum),
+                                  .epsilon = static_cast<float>(layer.epsilon),
+                                  .statistics = statistics.data_ptr<float>()},
+                                 workspace(sums, counters));
+    const bool keeps_output = relu && residual;
+    context->save_for_backward({images, statistics, counters, keeps_output ? output : torch::Tensor()});
+    context->saved_data["relu"] = relu;
+    context->saved_data["residual"] = residual.has_value();
+    return output;
+  }
+
+  static tensor_list backward(AutogradContext* context, const tensor_list& outputs) {
+    CHECK_TRUE(!torch::GradMode::is_enabled(), "fused batch normalisation has no second derivative");
+    const tensor_list saved = context->get_saved_variables();
+    const torch::Tensor &images = saved[0], &statistics = saved[1], &counters = saved[2], &output = saved[3];
+    const bool relu = context->saved_data["relu"].toBool();
+    const c10::DeviceGuard guard(images.device());
+    const torch::Tensor gradient = as_rows_of_channels(outputs[0]);
+    const torch::Tensor images_gradient = empty_images_like(images), sums = make_sums(images);
+    const torch::Tensor weight_gradient = torch::empty({images.size(1)}, sums.options());
+    const torch::Tensor bias_gradient = torch::empty_like(weight_gradient);
+    torch::Tensor residual_gradient;
+    if (context->saved_data["residual"].toBool()) residual_gradient = relu ? empty_images_like(images) : gradient;
+    batch_norm_backward_on_device({.shape = shape_of(images),
+                                   .input = images.const_data_ptr(),
+                                   .output = output.defined() ? output.const_data_ptr() : nullptr,
+                                   .gradient = gradient.const_data_ptr(),
+                                   .relu = relu,
+                                   .statistics = statistics.const_data_ptr<float>(),
+                                   .masked_gradient = output.defined() ? residual_gradient.data_ptr() : nullptr,
+                                   .input_gradient = images_gradient.data_ptr(),
+                                   .gamma_gradient = weight_gradient.data_ptr<float>(),
+                                   .beta_gradient = bias_gradient.data_ptr<float>()},
+                                  workspace(sums, counters));
+    return {images_gradient, weight_gradient, bias_gradient, residual_gradient, {}, {}};
+  }
+};
+
+}  // namespace
+
+bool fused_batch_norm_serves(const torch::Tensor& images, const torch::Tensor& residual, const BatchNormLayer& layer) {
+  if (!device_kernels_are_built() || !images.is_cuda() || images.dim() != 4 || images.numel() == 0) return false;
+  if (!number_of(images.scalar_type()) || !batch_norm_on_device_serves(shape_of(images))) return false;
+  if (!is_rows_of_channels(images)) return false;
+  if (residual.defined() && (residual.device() != images.device() || residual.sizes() != images.sizes() ||
+                             residual.scalar_type() != images.scalar_type() || !is_rows_of_channels(residual))) {
+    return false;
+  }
+  return belongs_to(images, layer.weight) && belongs_to(images, layer.bias) && belongs_to(images, layer.running_mean) &&
+         belongs_to(images, layer.running_variance) && layer.batches.device() == images.device();
+}
+
+torch::Tensor fused_batch_norm(const torch::Tensor& images, const torch::Tensor& residual, bool relu,
+                               const BatchNormLayer& layer) {
+  CHECK_TRUE(fused_batch_norm_serves(images, residual, layer), "images of {} channels on {}", images.size(1),
+             images.device().str());
+  const auto added = residual.defined() ? std::optional(residual) : std::nullopt;
+  return FusedBatchNorm::apply(images, layer.weight, layer.bias, added, relu, layer);
+}
+
+}  // namespace paceline

@@ -1,0 +1,90 @@
+#include "paceline/train/batch_search.h"
+
+#include <c10/core/impl/VirtualGuardImpl.h>
+
+#include "paceline/collectives/sum_over_ranks.h"
+#include "paceline/train/assemble.h"
+#include "paceline/train/forward.h"
+#include "paceline/train/loss.h"
+
+#ifdef PACELINE_CUDA
+#include <c10/cuda/CUDACachingAllocator.h>
+#endif
+
+namespace paceline {
+namespace {
+
+constexpr int64_t kMostBatch = 1 << 16;
+
+void give_back_memory() {
+#ifdef PACELINE_CUDA
+  c10::cuda::CUDACachingAllocator::emptyCache();
+#endif
+}
+
+// Room for what comes beside the passes of a step: two moments of every weight, gradients kept by a recorded step.
+std::vector<torch::Tensor> room_beside(const Model& model) {
+  std::vector<torch::Tensor> room;
+  for (const torch::Tensor& parameter : model.parameters())
+    for (int copy = 0; copy < 3; ++copy) room.push_back(torch::empty_like(parameter));
+  return room;
+}
+
+bool fits(Model& model, const Recipe& recipe, const Dataset& data, torch::Device device, int64_t samples) {
+  try {
+    const auto room = room_beside(model);
+    const ImageShape shape = data.shape();
+    const torch::Tensor images = torch::zeros({samples, shape.channels, shape.height, shape.width}, device)
+                                     .contiguous(torch::MemoryFormat::ChannelsLast);
+    const torch::Tensor labels = torch::zeros({samples}, torch::TensorOptions(torch::kInt64).device(device));
+    for (int pass = 0; pass < 2; ++pass)  // the second one beside the gradients of the first
+      loss_sum(recipe.loss, logits_of(model, images, recipe.train.precision), labels).backward();
+    c10::impl::VirtualGuardImpl(device.type()).synchronizeDevice(device.index());
+  } catch (const c10::OutOfMemoryError&) {
+    for (const torch::Tensor& parameter : model.parameters()) parameter.mutable_grad().reset();
+    give_back_memory();
+    return false;
+  }
+  return true;
+}
+
+int64_t largest_here(const Recipe& recipe, const Catalog& catalog, const Group& group) {
+  const torch::Device device = open_device(recipe, group);
+  const DatasetPair data = open_data(recipe, catalog);
+  const int64_t most = std::min(kMostBatch, static_cast<int64_t>(data.train->size()) / group.size());
+  int64_t found = 0;
+  {
+    const std::shared_ptr<Model> model = build_model(recipe, catalog, *data.train);
+    model->to(device);
+    model->train();
+    found = largest_power_of_2(most, [&](int64_t count) { return fits(*model, recipe, *data.train, device, count); });
+  }
+  give_back_memory();
+  return found;
+}
+
+int64_t smallest_of_ranks(Group& group, int64_t mine) {
+  std::vector<int64_t> all(static_cast<size_t>(group.size()));
+  all[static_cast<size_t>(group.rank())] = mine;
+  sum_over_ranks(group, view(all));
+  return std::ranges::min(all);
+}
+
+}  // namespace
+
+int64_t largest_power_of_2(int64_t most, const std::function<bool(int64_t)>& fits) {
+  int64_t found = 0;
+  for (int64_t next = 1; next <= most && fits(next); next *= 2) found = next;
+  return found;
+}
+
+Recipe with_batch_that_fits(Recipe recipe, const Catalog& catalog, Group& group, int64_t before, Log* log) {
+  if (recipe.batch.local != Recipe::Batch::kLargestThatFits) return recipe;
+  group.broadcast({&before, 1, DType::i64}, 0);
+  recipe.batch.local = before > 0 ? before : smallest_of_ranks(group, largest_here(recipe, catalog, group));
+  if (recipe.batch.local == 0) recipe.refuse("batch.local", "not even one sample fits into the GPU's memory");
+  if (log) log->info("batch.local = \"auto\": {} samples on each rank", recipe.batch.local);
+  return recipe;
+}
+
+}  // namespace paceline

@@ -1,0 +1,67 @@
+// DeviceStep: a training step that the host never waits for. It does what TrainStep does, on one rank and in one pass;
+// whether gradients are finite, whether the step is skipped and what the loss scale becomes is decided where they are.
+//
+// On a CUDA device a step whose shape has been seen some times is recorded as a graph and from then on launched as one
+// piece. The bits are the same.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "paceline/train/step.h"
+#include "paceline/train/step_graph.h"
+
+namespace paceline {
+
+class DeviceStep {
+ public:
+  // Why steps of this recipe have to wait for the device, in words; empty: they need not.
+  static std::string why_not(const Recipe& recipe, int ranks);
+
+  // REQUIRES: why_not() is empty; the model is where its steps are to be made. Its buffers move to other memory.
+  DeviceStep(std::shared_ptr<Model> model, Optimizer& optimizer, const Recipe& recipe, LossScaler* scaler);
+
+  // Only launches. Batches of as many samples must lie at the same addresses every time (Batches). outcome.overflow
+  // tells whether the step changed anything; the scaler settles with it.
+  StepOutcome operator()(const StepInputs& inputs);
+
+  int64_t replays() const { return replays_; }
+
+ private:
+  // The model's statistics, which a forward pass changes before anybody knows whether the step will be skipped.
+  struct Statistics {
+    torch::Tensor live, kept;  // all of one type, side by side
+  };
+  struct Recording {
+    int seen = 0;
+    torch::Tensor images, labels, figures;
+    std::vector<torch::Tensor> gradients;  // held: the graph writes there
+    std::unique_ptr<StepGraph> graph;
+  };
+  struct Shape {
+    int64_t samples, global_count;
+    int64_t stage;  // of the optimizer
+    auto operator<=>(const Shape&) const = default;
+  };
+
+  void gather_statistics();
+  torch::Tensor make(const torch::Tensor& images, const torch::Tensor& labels, int64_t global_count,
+                     const StepCoefficients& coefficients);
+  Recording* recording_for(const StepInputs& inputs, const StepCoefficients& coefficients);
+  void record(Recording& recording, const StepInputs& inputs, const StepCoefficients& coefficients);
+
+  std::shared_ptr<Model> model_;
+  Optimizer& optimizer_;
+  const Recipe& recipe_;
+  LossScaler* scaler_;
+  std::vector<Parameter> parameters_;
+  torch::Device device_;
+  std::vector<Statistics> statistics_;
+  std::map<Shape, Recording> recordings_;
+  const StepGraph* first_graph_ = nullptr;  // whose memory the others share
+  int64_t replays_ = 0;
+};
+
+}  // namespace paceline

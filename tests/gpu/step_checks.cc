@@ -1,0 +1,157 @@
+#include "step_checks.h"
+
+#include <c10/cuda/CUDAFunctions.h>
+#include <c10/util/Exception.h>
+
+#include <cmath>
+#include <functional>
+
+#include "check_row.h"
+#include "paceline/comm/engine_local.h"
+#include "paceline/train/trainer.h"
+
+namespace paceline {
+namespace {
+
+Recipe recipe(const std::vector<std::string>& settings) {
+  return parse_recipe(R"(
+    [model]
+    name = "resnet20"
+    [data]
+    name = "synthetic"
+    train_samples = 512
+    test_samples = 128
+    image_size = 32
+    [augment]
+    crop_padding = 4
+    flip = true
+    [batch]
+    global = 64
+    [optimizer]
+    rate = 0.02
+    [train]
+    epochs = 4
+    eval_every_epochs = 4
+    device = "cuda"
+    log_every_steps = 10
+  )",
+                      "check.toml", settings);
+}
+
+Summary train(const std::vector<std::string>& settings) {
+  const auto group = make_local_group();
+  return Trainer(recipe(settings), *group, {}).run();
+}
+
+using Settings = std::vector<std::string>;
+
+Settings joined(Settings one, const Settings& other) {
+  one.insert(one.end(), other.begin(), other.end());
+  return one;
+}
+
+bool succeeded = true;
+
+void check(const char* what, const std::vector<Settings>& cases, const std::function<double(const Settings&)>& error,
+           double limit) {
+  double most = 0;
+  for (const Settings& settings : cases) {
+    double found = NAN;
+    try {
+      found = error(settings);
+    } catch (const std::exception& failure) {
+      fmt::print("  {} [{}]: {}\n", what, settings.empty() ? "" : settings.front(), failure.what());
+    }
+    if (!(found <= most)) most = found;
+  }
+  const bool failed = !(most <= limit);
+  succeeded = succeeded && !failed;
+  print_check("training step", what, static_cast<int>(cases.size()), most, failed);
+}
+
+double differs(const Settings& a, const Settings& b) {
+  return train(a).weights_sha256 == train(b).weights_sha256 ? 0 : 1;
+}
+
+// Counts what libtorch says of calls that wait for the device.
+class WaitCounter : public c10::WarningHandler {
+ public:
+  void process(const c10::Warning& warning) override {
+    if (std::string(warning.msg()).find("synchroniz") != std::string::npos) {
+      if (waits == 0) fmt::print("  waits: {}\n", warning.msg());
+      ++waits;
+    }
+  }
+  int waits = 0;
+};
+
+// In steps after the first ones, of a run that reports nothing meanwhile.
+double waits_in(const Settings& settings) {
+  const auto group = make_local_group();
+  // The first half of the run may wait (recording, choosing algorithms): two runs that differ in length only.
+  const auto waits_of = [&](int epochs) {
+    WaitCounter counter;
+    const c10::WarningUtils::WarningHandlerGuard guard(&counter);
+    const c10::WarningUtils::WarnAlways always(true);
+    c10::cuda::warning_state().set_sync_debug_mode(c10::cuda::SyncDebugMode::L_WARN);
+    Trainer(recipe(joined(settings,
+                          {fmt::format("train.epochs={}", epochs), fmt::format("train.eval_every_epochs={}", epochs),
+                           "train.log_every_steps=100000", "checkpoint.every_steps=100000"})),
+            *group, {})
+        .run();
+    c10::cuda::warning_state().set_sync_debug_mode(c10::cuda::SyncDebugMode::L_DISABLED);
+    return counter.waits;
+  };
+  return waits_of(8) - waits_of(4);
+}
+
+}  // namespace
+
+bool step_checks() {
+  const Settings exact = {"train.deterministic=true"};
+  std::vector<Settings> optimizers;
+  for (const std::string optimizer : {"sgd", "lars", "adam", "rmsprop", "adabound", "hybrid"})
+    for (const std::string precision : {"f32", "f16", "bf16"}) {
+      Settings settings = {"optimizer.name=" + optimizer, "train.precision=" + precision};
+      if (optimizer == "hybrid") settings.push_back("optimizer.hybrid_epochs=1.5");
+      optimizers.push_back(settings);
+    }
+  check(
+      "two runs, deterministic", optimizers,
+      [&](const Settings& s) { return differs(joined(s, exact), joined(s, exact)); }, 0);
+  check(
+      "graph = no graph", optimizers,
+      [&](const Settings& s) { return differs(joined(s, exact), joined(joined(s, exact), {"train.graph=never"})); }, 0);
+  const std::vector<Settings> overflowing = {
+      {"train.precision=f16", "precision.loss_scale=1e11"},
+      {"train.precision=f16", "precision.loss_scale=1e11", "precision.growth_steps=3"}};
+  check(
+      "overflows: graph = no graph", overflowing,
+      [&](const Settings& s) {
+        const Summary summary = train(joined(s, exact));
+        if (summary.skipped_steps == 0) return 2.0;
+        if (!(summary.train_loss < 3)) return 3.0;
+        return differs(joined(s, exact), joined(joined(s, exact), {"train.graph=never"}));
+      },
+      0);
+  check(
+      "dropout: graph = no graph", {{"model.name=alexnet", "data.image_size=64", "augment.crop_padding=0"}},
+      [&](const Settings& s) { return differs(joined(s, exact), joined(joined(s, exact), {"train.graph=never"})); }, 0);
+  check(
+      "resident = copied batches", {{}},
+      [&](const Settings& s) { return differs(joined(s, exact), joined(joined(s, exact), {"data.resident=never"})); },
+      0);
+  check(
+      "last loss, beside the CPU's", {{"train.max_steps=6"}},
+      [&](const Settings& s) {
+        const double gpu = train(s).train_loss;
+        const Settings on_cpu = joined(s, {"train.device=cpu"});
+        return std::abs(gpu - train(on_cpu).train_loss) / gpu;
+      },
+      0.01);
+  check("waits for the device",
+        {{"train.precision=f32"}, {"train.precision=f16"}, {"train.precision=f16", "train.graph=never"}}, waits_in, 0);
+  return succeeded;
+}
+
+}  // namespace paceline
