@@ -1,6 +1,6 @@
 #include "paceline/gradients/side_stream.h"
 
-#include <c10/core/impl/VirtualGuardImpl.h>
+#include "paceline/precision/device_words.h"
 
 namespace paceline {
 
@@ -16,14 +16,14 @@ void* SideStream::native() const { return queue_ ? queue_->stream.native_handle(
 
 void SideStream::follow_current() {
   if (!queue_) return;
-  queue_->computed.record(c10::impl::VirtualGuardImpl(device_.type()).getStream(device_));
+  queue_->computed.record(current_stream(device_));
   queue_->computed.block(queue_->stream);
 }
 
 void SideStream::hold_current() {
   if (!queue_) return;
   queue_->done.record(queue_->stream);
-  queue_->done.block(c10::impl::VirtualGuardImpl(device_.type()).getStream(device_));
+  queue_->done.block(current_stream(device_));
 }
 
 void SideStream::uses(const torch::Tensor& tensor) const {

@@ -1,13 +1,13 @@
 #include "paceline/models/fused_batch_norm.h"
 
 #include <c10/core/DeviceGuard.h>
-#include <c10/core/impl/VirtualGuardImpl.h>
 #include <torch/autograd.h>
 
 #include <optional>
 
 #include "paceline/core/check.h"
 #include "paceline/kernels/batch_norm.h"
+#include "paceline/precision/device_words.h"
 
 namespace paceline {
 namespace {
@@ -15,16 +15,10 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::tensor_list;
 
-std::optional<DeviceNumber> number_of(torch::Dtype type) {
-  if (type == torch::kFloat32) return DeviceNumber::f32;
-  if (type == torch::kFloat16) return DeviceNumber::f16;
-  if (type == torch::kBFloat16) return DeviceNumber::bf16;
-  return std::nullopt;
-}
-
 BatchNormShape shape_of(const torch::Tensor& images) {
   const int64_t channels = images.size(1);
-  return {.rows = images.numel() / channels, .channels = channels, .number = number_of(images.scalar_type()).value()};
+  return {
+      .rows = images.numel() / channels, .channels = channels, .number = kernel_number(images.scalar_type()).value()};
 }
 
 bool is_rows_of_channels(const torch::Tensor& images) {
@@ -53,11 +47,9 @@ torch::Tensor make_sums(const torch::Tensor& images) {
 }
 
 BatchNormWorkspace workspace(const torch::Tensor& sums, const torch::Tensor& counters) {
-  const torch::Device device = sums.device();
   return {.sums = sums.data_ptr<float>(),
           .counters = static_cast<uint32_t*>(counters.data_ptr()),
-          .stream =
-              static_cast<DeviceStream>(c10::impl::VirtualGuardImpl(device.type()).getStream(device).native_handle())};
+          .stream = kernel_stream(sums.device())};
 }
 
 class FusedBatchNorm : public torch::autograd::Function<FusedBatchNorm> {
@@ -123,7 +115,7 @@ class FusedBatchNorm : public torch::autograd::Function<FusedBatchNorm> {
 
 bool fused_batch_norm_serves(const torch::Tensor& images, const torch::Tensor& residual, const BatchNormLayer& layer) {
   if (!device_kernels_are_built() || !images.is_cuda() || images.dim() != 4 || images.numel() == 0) return false;
-  if (!number_of(images.scalar_type()) || !batch_norm_on_device_serves(shape_of(images))) return false;
+  if (!kernel_number(images.scalar_type()) || !batch_norm_on_device_serves(shape_of(images))) return false;
   if (!is_rows_of_channels(images)) return false;
   if (residual.defined() && (residual.device() != images.device() || residual.sizes() != images.sizes() ||
                              residual.scalar_type() != images.scalar_type() || !is_rows_of_channels(residual))) {

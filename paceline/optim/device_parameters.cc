@@ -1,30 +1,16 @@
 #include "paceline/optim/device_parameters.h"
 
 #include <c10/core/DeviceGuard.h>
-#include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <algorithm>
 #include <cstring>
 
 #include "paceline/core/check.h"
 #include "paceline/optim/gradient_norm.h"
+#include "paceline/precision/device_words.h"
 
 namespace paceline {
 namespace {
-
-DeviceStream current_stream(const torch::Device& device) {
-  return static_cast<DeviceStream>(c10::impl::VirtualGuardImpl(device.type()).getStream(device).native_handle());
-}
-
-// Types that the kernels have no number for stay on torch's own operations.
-bool is_known(torch::Dtype dtype) {
-  return dtype == torch::kFloat32 || dtype == torch::kFloat16 || dtype == torch::kBFloat16;
-}
-
-DeviceNumber number_of(torch::Dtype dtype) {
-  if (dtype == torch::kFloat32) return DeviceNumber::f32;
-  return dtype == torch::kFloat16 ? DeviceNumber::f16 : DeviceNumber::bf16;
-}
 
 bool is_taken(const Parameter& parameter, const torch::Device& device) {
   const torch::Tensor& weights = parameter.tensor;
@@ -39,11 +25,11 @@ const float* scalar_on(const torch::Device& device, const torch::Tensor& value, 
   return value.const_data_ptr<float>();
 }
 
-// With single-precision gradients in place of those of a type that kernels do not know.
+// Single-precision gradients in place of those of a type that kernels have no number for.
 torch::Tensor gradient_for(const Parameter& parameter) {
   torch::Tensor gradient = gradient_of(parameter);
   if (!gradient.defined()) return gradient;
-  if (!is_known(gradient.scalar_type())) gradient = gradient.to(torch::kFloat32);
+  if (!kernel_number(gradient.scalar_type())) gradient = gradient.to(torch::kFloat32);
   return with_layout_of(parameter.tensor, gradient);
 }
 
@@ -86,7 +72,7 @@ bool DeviceParameters::contains(size_t parameter) const {
 }
 
 bool DeviceParameters::is_capturing() const {
-  return !members_.empty() && paceline::is_capturing(current_stream(device_));
+  return !members_.empty() && paceline::is_capturing(kernel_stream(device_));
 }
 
 DeviceTable DeviceParameters::table() const {
@@ -97,7 +83,7 @@ DeviceTable DeviceParameters::table() const {
           .chunk_count = chunk_count_,
           .found_inf = nullptr,
           .inverse_scale = nullptr,
-          .stream = current_stream(device_)};
+          .stream = kernel_stream(device_)};
 }
 
 void DeviceParameters::prepare(const std::function<void(const DeviceTable&)>& write) const {
@@ -127,14 +113,14 @@ void DeviceParameters::update(const std::vector<Parameter>& parameters, const St
     if (const torch::Tensor gradient = gradient_for(parameter); gradient.defined()) {
       CHECK_TRUE(gradient.device() == device_, "the gradient of {} is on {}", parameter.name, gradient.device().str());
       tensor.gradient = gradient.const_data_ptr();
-      tensor.gradient_type = number_of(gradient.scalar_type());
+      tensor.gradient_type = kernel_number(gradient.scalar_type()).value();
       laid_out.push_back(gradient);
     }
     if (const torch::Tensor& half = parameter.half; half.defined()) {
       CHECK_TRUE(half.device() == device_ && half.strides() == parameter.tensor.strides() && half.element_size() == 2,
                  "the half copy of {} is laid out in another way", parameter.name);
       tensor.half_weights = half.data_ptr();
-      tensor.half_type = number_of(half.scalar_type());
+      tensor.half_type = kernel_number(half.scalar_type()).value();
     }
     tensor.aligned = is_aligned(tensor);
     now.push_back(tensor);

@@ -1,7 +1,6 @@
 #include "paceline/precision/loss_scaler.h"
 
-#include <c10/core/impl/VirtualGuardImpl.h>
-
+#include "paceline/precision/device_words.h"
 #include "paceline/precision/finite_check.h"
 
 namespace paceline {
@@ -54,8 +53,7 @@ void LossScaler::accept_on_device() {
   const torch::Device device = overflow_.device();
   const LossScaleRule rule = host_.rule();
   if (device.is_cpu()) return advance(memory(), overflow_.item<float>() != 0, rule);
-  const auto stream = c10::impl::VirtualGuardImpl(device.type()).getStream(device).native_handle();
-  advance_loss_scale_on_device(memory(), overflow_.const_data_ptr<float>(), rule, static_cast<DeviceStream>(stream));
+  advance_loss_scale_on_device(memory(), overflow_.const_data_ptr<float>(), rule, kernel_stream(device));
 }
 
 void LossScaler::settle() {

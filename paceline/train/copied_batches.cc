@@ -1,16 +1,12 @@
 #include "paceline/train/copied_batches.h"
 
 #include <c10/core/StreamGuard.h>
-#include <c10/core/impl/VirtualGuardImpl.h>
 
+#include "paceline/precision/device_words.h"
 #include "paceline/train/loaded_batches.h"
 
 namespace paceline {
 namespace {
-
-c10::Stream current_stream(torch::Device device) {
-  return c10::impl::VirtualGuardImpl(device.type()).getStream(device);
-}
 
 std::optional<c10::Stream> another_stream(torch::Device device) {
   if (device.is_cpu()) return std::nullopt;

@@ -1,22 +1,15 @@
 #include "paceline/train/resident_batches.h"
 
 #include <c10/core/DeviceGuard.h>
-#include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <cstring>
 #include <limits>
 
 #include "paceline/core/check.h"
+#include "paceline/precision/device_words.h"
 
 namespace paceline {
 namespace {
-
-DeviceNumber number_of(torch::Dtype dtype) {
-  if (dtype == torch::kFloat16) return DeviceNumber::f16;
-  if (dtype == torch::kBFloat16) return DeviceNumber::bf16;
-  CHECK_TRUE(dtype == torch::kFloat32, "images are f32, f16 or bf16, not {}", torch::toString(dtype));
-  return DeviceNumber::f32;
-}
 
 torch::Tensor bytes_on(torch::Device device, size_t bytes, bool pinned = false) {
   return torch::empty({static_cast<int64_t>(bytes)},
@@ -36,6 +29,7 @@ ResidentBatches::ResidentBatches(BatchSource source, torch::Device device, Image
       cursor_samples_(source.cursor_samples),
       draws_(bytes_on(torch::kCPU, kAhead * capacity_ * sizeof(AugmentedSample), !device.is_cpu())),
       buffer_(capacity_, shape_, device, format) {
+  CHECK_TRUE(kernel_number(format.dtype), "images are f32, f16 or bf16, not {}", torch::toString(format.dtype));
   CHECK_LE(data_size_, std::numeric_limits<uint32_t>::max());
   CHECK_LE(std::max(shape_.height, shape_.width), kLargestAugmentedSide);
   if (!device.is_cpu()) {
@@ -90,20 +84,19 @@ const TrainingBatch& ResidentBatches::next() {
                          .cutout = options_.augmentation.cutout,
                          .images = buffer_.images().data_ptr(),
                          .labels = buffer_.labels().data_ptr<int64_t>(),
-                         .type = number_of(format_.dtype),
+                         .type = kernel_number(format_.dtype).value(),
                          .channels_last = format_.channels_last};
   if (device.is_cpu()) {
     augment_reference(work);
     return batch;
   }
   const c10::DeviceGuard guard(device);
-  const c10::Stream stream = c10::impl::VirtualGuardImpl(device.type()).getStream(device);
   const auto bytes = static_cast<int64_t>(batch.count * sizeof(AugmentedSample));
   const auto begin = static_cast<int64_t>(slot * capacity_ * sizeof(AugmentedSample));
   draws_there_.narrow(0, 0, bytes).copy_(draws_.narrow(0, begin, bytes), /*non_blocking=*/true);
-  draws_copied_[slot].record(stream);
+  draws_copied_[slot].record(current_stream(device));
   work.samples = reinterpret_cast<const AugmentedSample*>(draws_there_.const_data_ptr<uint8_t>());
-  augment_on_device(work, static_cast<DeviceStream>(stream.native_handle()));
+  augment_on_device(work, kernel_stream(device));
   return batch;
 }
 

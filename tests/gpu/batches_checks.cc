@@ -13,6 +13,7 @@
 #include "paceline/core/clock.h"
 #include "paceline/data/memory_dataset.h"
 #include "paceline/data/synthetic.h"
+#include "paceline/precision/device_words.h"
 #include "paceline/train/copied_batches.h"
 #include "paceline/train/loaded_batches.h"
 #include "paceline/train/resident_batches.h"
@@ -32,11 +33,6 @@ struct Row {
     wrong += right ? 0 : 1;
   }
 };
-
-DeviceNumber number_of(torch::Dtype dtype) {
-  if (dtype == torch::kFloat32) return DeviceNumber::f32;
-  return dtype == torch::kFloat16 ? DeviceNumber::f16 : DeviceNumber::bf16;
-}
 
 std::string name_of(ImageShape shape) { return fmt::format("{}x{}x{}", shape.channels, shape.height, shape.width); }
 
@@ -114,7 +110,7 @@ struct KernelCase {
         .cutout = cutout,
         .images = static_cast<char*>(memory.data_ptr()) + offset * static_cast<int64_t>(memory.element_size()),
         .labels = output.labels.data_ptr<int64_t>(),
-        .type = number_of(dtype),
+        .type = kernel_number(dtype).value(),
         .channels_last = channels_last};
     if (device.is_cpu()) {
       augment_reference(batch);
