@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "batch_norm_case.h"
+#include "check_row.h"
 #include "paceline/models/layers.h"
 
 namespace paceline {
@@ -261,9 +262,8 @@ bool check_batch_norm() {
   check_layer_graph(row("layer in a graph", 0));
 
   bool good = true;
-  fmt::print("{:<46}{:>6}{:>16}{:>9}\n", "batch normalisation", "cases", "largest error", "");
   for (const Row& r : rows) {
-    fmt::print("{:<46}{:>6}{:>16.3g}{:>9}\n", r.check, r.cases, r.error, r.failed ? "FAILED" : "ok");
+    print_check("batch normalisation", r.check, r.cases, r.error, r.failed);
     good = good && !r.failed;
   }
   return good;

@@ -3,7 +3,7 @@
 
 namespace paceline {
 
-// Prints a table; false when anything in it failed.
+// Prints rows; false when one of them failed.
 bool check_batch_norm();
 
 // Prints how long each pass takes, and what torch's own sequence takes. Slow cards and other work on the card show.

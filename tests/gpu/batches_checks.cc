@@ -10,6 +10,7 @@
 
 #include <algorithm>
 
+#include "check_row.h"
 #include "paceline/core/clock.h"
 #include "paceline/data/memory_dataset.h"
 #include "paceline/data/synthetic.h"
@@ -325,12 +326,16 @@ bool check_batches() {
   check_choice(rows.emplace_back(Row{"make_batches", "data.resident"}));
 
   bool right = true;
-  fmt::print("{:<18}{:<32}{:>6}{:>8}\n", "batches", "check", "cases", "wrong");
   for (const Row& row : rows) {
-    fmt::print("{:<18}{:<32}{:>6}{:>8}{:>9}\n", row.subject, row.check, row.cases, row.wrong,
-               row.wrong > 0 || row.cases == 0 ? "FAILED" : "ok");
-    right = right && row.wrong == 0 && row.cases > 0;
+    const bool failed = row.wrong > 0 || row.cases == 0;
+    print_check(row.subject, row.check, row.cases, row.wrong, failed);
+    right = right && !failed;
   }
+  return right;
+}
+
+void time_batches() {
+  fmt::print("\n");
   for (const int64_t count : {512, 8192}) print_kernel_speed(count);
   const BatchSource cifar = source({3, 32, 32}, 50'000, {.threads = 8, .augmentation = kAll});
   for (const uint64_t count : {512, 8192}) {
@@ -339,7 +344,6 @@ bool check_batches() {
     print_speed<ResidentBatches>("resident", from, count == 512 ? 1000 : 100);
     print_speed<CopiedBatches>("copied", from, count == 512 ? 300 : 30);
   }
-  return right;
 }
 
 }  // namespace paceline

@@ -3,7 +3,10 @@
 
 namespace paceline {
 
-// Prints a table; false when anything in it failed.
+// Prints rows; false when one of them failed.
 bool check_batches();
+
+// Prints the speed of the kernel, of resident batches, and of copied ones with 8 loader threads.
+void time_batches();
 
 }  // namespace paceline
