@@ -24,7 +24,7 @@ void run(const ProfileArguments& arguments) {
   HybridOptions options = {.profile = thorough()};
   if (arguments.force) options.measure = HybridOptions::Measure::always;
   options.warn = [](const std::string& text) { fmt::print(stderr, "paceline: {}\n", text); };
-  const Decision decision = decide_plan(world.group(), options);
+  const PlanDecision decision = decide_plan(world.group(), options);
   if (world.group().rank() != 0) return;
   fmt::print("{}", to_table(decision.profile, decision.plan));
   if (decision.profile_file.empty()) return;

@@ -14,7 +14,7 @@ std::filesystem::path file_for(const Fingerprint& fingerprint, const HybridOptio
 }
 
 // Not being able to keep a profile is no reason to stop: the next run measures again.
-void keep(const Decision& decision, const Warn& warn) {
+void keep(const PlanDecision& decision, const Warn& warn) {
   if (decision.profile_file.empty())
     return warn("the profile is not kept: neither PACELINE_PROFILE_DIR nor HOME says where");
   try {
@@ -38,11 +38,11 @@ Hybrid::Hybrid(Group& group, Plan plan) : AllReduce(group), plan_(std::move(plan
     }
 }
 
-Decision decide_plan(Group& group, const HybridOptions& options) {
+PlanDecision decide_plan(Group& group, const HybridOptions& options) {
   const Cluster cluster = cluster_of(group);
   const Grid grid = options.grid.value_or(cluster.default_grid());
   const Fingerprint fingerprint = fingerprint_of(group, grid);
-  Decision decision;
+  PlanDecision decision;
   decision.profile.fingerprint = fingerprint;
 
   uint8_t measure = 0;

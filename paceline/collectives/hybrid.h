@@ -69,13 +69,13 @@ class Hybrid : public AllReduce {
 };
 
 // Rank 0's decision for all: which profile, and the plan that follows from it. Every rank calls it.
-struct Decision {
+struct PlanDecision {
   Plan plan;
   Profile profile;                     // without rows: the model decided
   std::filesystem::path profile_file;  // where it is kept; empty: nowhere. Rank 0's
   bool measured_now = false;
 };
-Decision decide_plan(Group& group, const HybridOptions& options);
+PlanDecision decide_plan(Group& group, const HybridOptions& options);
 
 std::unique_ptr<Hybrid> make_hybrid(Group& group, const HybridOptions& options);
 

@@ -80,7 +80,7 @@ TEST(Hybrid, EveryRankHasTheSamePlanAfterMeasuringAndLeavesAProfile) {
 
 // What two ranks decide, one after the other, is written down by rank 0.
 struct Decided {
-  Decision decision;
+  PlanDecision decision;
   std::string warnings;
 };
 Decided decide(const HybridOptions& options) {
@@ -88,7 +88,7 @@ Decided decide(const HybridOptions& options) {
   run_ranks(2, [&](Group& group) {
     HybridOptions with_warnings = options;
     with_warnings.warn = [&](const std::string& text) { decided.warnings += text; };
-    const Decision decision = decide_plan(group, with_warnings);
+    const PlanDecision decision = decide_plan(group, with_warnings);
     if (group.rank() == 0) decided.decision = decision;
   });
   return decided;

@@ -38,6 +38,7 @@ std::string duration(int64_t ns) {
 std::string ending_of(const FlightRecord& record) {
   switch (record.state) {
     case State::done:
+      if (!record.timed()) return "finished";
       return fmt::format("finished after {}", duration(record.end_ns - record.begin_ns));
     case State::failed:
       return fmt::format("failed after {}", duration(record.end_ns - record.begin_ns));
@@ -240,7 +241,7 @@ Row GroupReport::row_of(const Track& track, uint64_t sequence, const std::string
   const FlightRecord* record = track.at(sequence);
   if (record == nullptr) return {{track.rank}, "", did};
   Row row{{track.rank}, "+" + duration(record->begin_ns - first_begin_ns(sequence)), did};
-  if (record->state != State::under_way) row.did += ", after " + duration(record->end_ns - record->begin_ns);
+  if (record->timed()) row.did += ", after " + duration(record->end_ns - record->begin_ns);
   return row;
 }
 

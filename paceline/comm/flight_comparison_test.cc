@@ -51,6 +51,13 @@ TEST(FlightComparison, OfOneFileShowsItsLastOperations) {
       << text;
 }
 
+TEST(FlightComparison, GivesNoDurationWhereNoneWasTaken) {
+  FlightLog log = log_of(1);
+  add(log, sum_of(10, 1), State::done, 1, 2);
+  log.records.back().end_ns = 0;
+  EXPECT_THAT(compare_flight_logs({log}), HasSubstr("all_reduce #1 (sum of 10 f32, 40 bytes)  finished\n"));
+}
+
 TEST(FlightComparison, OfOneFileWithoutOperationsSaysSo) {
   EXPECT_THAT(compare_flight_logs({log_of(0)}), HasSubstr("no operations were recorded\n"));
 }

@@ -31,7 +31,7 @@ std::optional<FlightRecord> FlightLane::read(const Slot& slot) {
     const int64_t end_ns = slot.end_ns.load(std::memory_order_acquire);
     if (slot.stamp.load(std::memory_order_relaxed) != before) continue;
     if (end_ns != 0) record.state = end_ns < 0 ? FlightRecord::State::failed : FlightRecord::State::done;
-    record.end_ns = std::abs(end_ns);
+    record.end_ns = end_ns == kUntimed ? 0 : std::abs(end_ns);
     return record;
   }
   return {};
@@ -72,7 +72,7 @@ std::vector<FlightRecord> FlightRecorder::records() const {
   }
   for (FlightRecord& record : records) {
     record.begin_ns += wall_ns;
-    if (record.end_ns != 0) record.end_ns += wall_ns;
+    if (record.timed()) record.end_ns += wall_ns;
   }
   std::ranges::stable_sort(records, [](const FlightRecord& one, const FlightRecord& other) {
     return std::tie(one.begin_ns, one.group, one.operation.sequence) <

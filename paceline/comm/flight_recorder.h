@@ -24,7 +24,9 @@ struct FlightRecord {
   State state = State::under_way;
   Operation operation;
   int64_t begin_ns = 0;  // wall clock, so that several ranks' files can be laid side by side
-  int64_t end_ns = 0;    // 0 while under way
+  int64_t end_ns = 0;    // 0 while under way, and where a small operation's end was not timed
+
+  bool timed() const { return end_ns != 0; }
 
   bool operator==(const FlightRecord&) const = default;
 };
@@ -52,6 +54,7 @@ class FlightLane {
     const bool failed = state == FlightRecord::State::failed;
     slots_[(begun_ - 1) % kRecords].end_ns.store(failed ? -now_ns : now_ns, std::memory_order_release);
   }
+  void end_untimed() { slots_[(begun_ - 1) % kRecords].end_ns.store(kUntimed, std::memory_order_release); }
 
   void read(std::vector<FlightRecord>& records) const;  // appends them, in no order, with the steady clock's times
 
@@ -64,6 +67,7 @@ class FlightLane {
     std::atomic<int64_t> begin_ns{0};
     std::atomic<int64_t> end_ns{0};  // negative: it failed then
   };
+  static constexpr int64_t kUntimed = INT64_MAX;  // in end_ns: it was done, at a time that nobody noted
   static std::optional<FlightRecord> read(const Slot& slot);
 
   uint32_t group_;

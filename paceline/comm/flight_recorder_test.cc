@@ -44,6 +44,20 @@ TEST(FlightRecorder, KeepsWhatBeganAndHowItEnded) {
   EXPECT_EQ(records[2].end_ns, 0);
 }
 
+TEST(FlightRecorder, KnowsThatAnOperationIsDoneWithoutItsTime) {
+  FlightRecorder recorder;
+  const auto world = recorder.add_group("world");
+  world->begin(numbered(1), 1000);
+  world->end_untimed();
+  world->begin(numbered(2), 2000);
+
+  const std::vector<FlightRecord> records = recorder.records();
+  ASSERT_EQ(records.size(), 2u);
+  EXPECT_EQ(records[0].state, State::done);
+  EXPECT_FALSE(records[0].timed());
+  EXPECT_EQ(records[1].state, State::under_way);
+}
+
 TEST(FlightRecorder, TellsTimesByTheWallClock) {
   const auto ns = [](auto moment) { return std::chrono::nanoseconds(moment.time_since_epoch()).count(); };
   FlightRecorder recorder;

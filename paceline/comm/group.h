@@ -132,6 +132,9 @@ class Group {
   StatusCell& status_cell() const { return *status_; }
 
  private:
+  // Up to this size the ends of all-reduces are not timed: a look at the clock is 2 % of the quickest of them.
+  static constexpr uint64_t kUntimedBytes = 4096;
+
   void begin(Verb verb, const TensorView& data, ReduceOp reduce, int peer) {
     if (monitor_->alarm().raised()) monitor_->alarm().fail();
     operation_ = {verb, data.dtype, reduce, peer, data.count, ++sequence_};
@@ -143,6 +146,11 @@ class Group {
   }
   void end() {
     inside_ = false;
+    if (operation_.verb == Verb::all_reduce && operation_.bytes() <= kUntimedBytes) {
+      status_->end_untimed();
+      record_->end_untimed();
+      return;
+    }
     const int64_t now = clock_.now_ns();
     status_->end(now);
     record_->end(FlightRecord::State::done, now);

@@ -15,7 +15,8 @@ struct alignas(64) StatusCell {
   struct Reading {
     bool busy = false;  // in `operation`; otherwise it was the last one (Verb::none: there was none)
     Operation operation;
-    int64_t since_ns = 0;  // steady clock, the same for all processes of a host
+    // Steady clock, the same for all processes of a host. After an untimed end: since the operation's beginning.
+    int64_t since_ns = 0;
   };
 
   // The words are stored with release, though only the version publishes them: a reader that meets a word of the
@@ -32,6 +33,11 @@ struct alignas(64) StatusCell {
   }
   void end(int64_t now_ns) {
     entries_[version_.load(std::memory_order_relaxed) % 2].since.store(2 * now_ns, std::memory_order_release);
+  }
+  // Of a small operation, where a look at the clock would be felt: it ended, nobody knows when.
+  void end_untimed() {
+    std::atomic<int64_t>& since = entries_[version_.load(std::memory_order_relaxed) % 2].since;
+    since.store(since.load(std::memory_order_relaxed) & ~int64_t{1}, std::memory_order_release);
   }
   Reading read() const;  // consistent: tries again when the writer overtook it
 

@@ -47,6 +47,16 @@ TEST(StatusCell, ShowsTheOperationAndThenThatItWasTheLastOne) {
   EXPECT_EQ(cell.read().operation, numbered(2));
 }
 
+TEST(StatusCell, WithoutATimeItIsIdleSinceTheBeginning) {
+  StatusCell cell;
+  cell.begin(numbered(1), 100);
+  cell.end_untimed();
+  const StatusCell::Reading reading = cell.read();
+  EXPECT_FALSE(reading.busy);
+  EXPECT_EQ(reading.operation, numbered(1));
+  EXPECT_EQ(reading.since_ns, 100);
+}
+
 // Each field of a reading is a function of its sequence number: a mixture of two would show.
 TEST(StatusCell, IsNeverReadAsAMixture) {
   StatusCell cell;

@@ -39,7 +39,8 @@ bool fits(Model& model, const Recipe& recipe, const Dataset& data, torch::Device
     const torch::Tensor labels = torch::zeros({samples}, torch::TensorOptions(torch::kInt64).device(device));
     for (int pass = 0; pass < 2; ++pass)  // the second one beside the gradients of the first
       loss_sum(recipe.loss, logits_of(model, images, recipe.train.precision), labels).backward();
-    c10::impl::VirtualGuardImpl(device.type()).synchronizeDevice(device.index());
+    // `device` may be "cuda", without a number: the images know theirs.
+    c10::impl::VirtualGuardImpl(device.type()).synchronizeDevice(images.device().index());
   } catch (const c10::OutOfMemoryError&) {
     for (const torch::Tensor& parameter : model.parameters()) parameter.mutable_grad().reset();
     give_back_memory();
