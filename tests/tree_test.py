@@ -11,15 +11,15 @@ import unittest
 ROOT = pathlib.Path(sys.argv.pop(1) if len(sys.argv) > 1 else ".").resolve()
 
 # A folder may include only itself and folders before it.
-FOLDERS = ["core", "metrics", "schedule", "kernels", "codecs", "data", "comm", "rendezvous", "launch", "collectives", "sync", "sim",
-           "precision", "optim", "models", "gradients", "pipeline", "ps", "train", "cli"]
+FOLDERS = ["core", "metrics", "schedule", "kernels", "codecs", "data", "comm", "rendezvous", "launch", "collectives", "sync", "ps", "sim",
+           "precision", "optim", "models", "gradients", "pipeline", "train", "cli"]
 TORCH_BEGINS = "precision"
 
 # Foreign headers and the only files that may include them.
 FOREIGN = {
     r"toml\+\+/": ["core/recipe_parse.cc"],
     r"spdlog/": ["core/log.cc"],
-    r"openssl/": ["core/sha256.cc", "core/hmac.cc"],
+    r"openssl/": ["core/sha256.cc", "core/hmac.cc", "ps/certificates.cc"],
     r"zlib\.h": ["data/idx.cc", "data/idx_test.cc"],
     r"CLI/": ["cli/*"],
     r"jpeglib\.h": ["data/jpeg.cc"],
@@ -27,7 +27,7 @@ FOREIGN = {
     r"nccl\.h": ["comm/nccl_communicator.cc"],
     r"cuda_": ["kernels/*.cu", "kernels/device_*.h"],
     r"gloo/": ["comm/engine_gloo.cc", "comm/gloo_connections.*"],
-    r"grpc": ["ps/transport_grpc.cc"],
+    r"grpc": ["ps/transport_grpc*"],
     r"simgrid/": ["sim/smpi/*"],
 }
 PUBLIC = ["data_parallel.h"]  # headers beside the folders: the stable names of what lies in them
