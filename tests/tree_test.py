@@ -12,7 +12,7 @@ ROOT = pathlib.Path(sys.argv.pop(1) if len(sys.argv) > 1 else ".").resolve()
 
 # A folder may include only itself and folders before it.
 FOLDERS = ["core", "metrics", "schedule", "kernels", "codecs", "data", "comm", "rendezvous", "launch", "collectives", "sync", "ps", "sim",
-           "precision", "optim", "models", "gradients", "pipeline", "train", "cli"]
+           "precision", "optim", "models", "gradients", "pipeline", "train", "serving", "cli"]
 TORCH_BEGINS = "precision"
 
 # Foreign headers and the only files that may include them.

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "paceline/cli/bench_command.h"
+#include "paceline/cli/certs_command.h"
 #include "paceline/cli/eval_command.h"
 #include "paceline/cli/explain_command.h"
 #include "paceline/cli/flight_command.h"
@@ -15,6 +16,7 @@
 #include "paceline/cli/models_command.h"
 #include "paceline/cli/profile_command.h"
 #include "paceline/cli/recipe_command.h"
+#include "paceline/cli/serve_command.h"
 #include "paceline/cli/train_command.h"
 #include "paceline/core/error.h"
 #include "paceline/core/nearest.h"
@@ -53,6 +55,8 @@ int run(int argc, char** argv) {
   ExitCode result = ExitCode::success;
   int exit_code = 0;  // of programs that were started
   add_train_command(app, argv[0], result, exit_code);
+  add_serve_command(app, result);
+  add_certs_command(app);
   add_eval_command(app);
   add_models_command(app);
   add_recipe_command(app);

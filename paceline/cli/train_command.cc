@@ -9,9 +9,11 @@
 #include "paceline/cli/interrupt.h"
 #include "paceline/cli/own_ranks.h"
 #include "paceline/cli/run_choice.h"
+#include "paceline/cli/served_train.h"
 #include "paceline/core/file.h"
 #include "paceline/core/pinning.h"
 #include "paceline/rendezvous/world.h"
+#include "paceline/serving/server_plan.h"
 #include "paceline/train/run_lock.h"
 #include "paceline/train/trainer.h"
 
@@ -26,6 +28,9 @@ struct TrainArguments {
   int ranks = 0;
   std::string engine;
   std::string trace;
+  std::vector<std::string> servers;
+  bool restart = false;
+  ServerAccess access;
   bool resume = false;
   bool json = false;
   bool quiet = false;
@@ -129,6 +134,42 @@ ExitCode train(const TrainArguments& arguments, const Recipe& recipe) {
   }
 }
 
+// On a parameter server: as the chief, which starts the other processes, or as a worker that it has started.
+ExitCode train_served(const TrainArguments& arguments, Recipe recipe) {
+  if (!arguments.servers.empty()) recipe.sync.servers = static_cast<int64_t>(arguments.servers.size());
+  if (arguments.resume) throw UsageError("--resume does not go with a parameter server yet: start the run anew");
+  if (!arguments.trace.empty()) throw UsageError("--trace does not go with a parameter server");
+  ServedTrainOptions options = {.recipe_file = arguments.recipe,
+                                .overrides = arguments.overrides,
+                                .workers = std::max(arguments.ranks, 1),
+                                .servers = arguments.servers,
+                                .restart = arguments.restart,
+                                .access = arguments.access};
+  if (const std::optional<int> worker = own_worker_number()) {
+    const Interrupt interrupt([] {});
+    Log log(stderr_console());
+    log.set_level(Log::Level::warning);
+    options.stop = interrupt.token();
+    options.log = &log;
+    work_on_servers(recipe, options, *worker);
+    return interrupt.token().stop_requested() ? ExitCode::interrupted : ExitCode::success;
+  }
+  Desk desk(arguments, recipe);
+  const Interrupt interrupt([&] { desk.log().info("stopping and writing a checkpoint (Ctrl-C again: stop at once)"); });
+  options.run_folder = desk.folder();
+  options.log = &desk.log();
+  if (!arguments.quiet) options.progress = &desk.progress();
+  options.stop = interrupt.token();
+  try {
+    return conclude(arguments, train_on_servers(recipe, options), desk);
+  } catch (const Error& error) {
+    desk.progress().finish();
+    desk.log().debug("failed: {}", error.what());
+    desk.clear_if_nothing_began();
+    throw;
+  }
+}
+
 // Starts as many processes of this very command; each then finds out which rank it is.
 int start_ranks(const TrainArguments& arguments, const Recipe& recipe) {
   const std::string& engine = arguments.engine.empty() ? recipe.comm.engine : arguments.engine;
@@ -163,6 +204,13 @@ void add_train_command(CLI::App& app, const std::string& program, ExitCode& resu
                    "How many processes train together on this machine (default: 1; other machines: 'paceline launch')")
       ->check(CLI::PositiveNumber);
   command->add_option("--engine", arguments->engine, "What carries gradients, over comm.engine: shm, gloo, mpi, ...");
+  command
+      ->add_option("--servers", arguments->servers,
+                   "A parameter server that runs already, shard 0 first (default: started here); see 'paceline serve'")
+      ->type_name("HOST:PORT,...")
+      ->delimiter(',');
+  command->add_flag("--restart", arguments->restart, "On a parameter server: start servers and workers again that die");
+  arguments->access.add_options(*command);
   command->add_option("--trace", arguments->trace, "Write what every rank did when, for chrome://tracing or Perfetto")
       ->type_name("FILE");
   command->add_flag("--resume", arguments->resume,
@@ -180,6 +228,10 @@ void add_train_command(CLI::App& app, const std::string& program, ExitCode& resu
       "Ctrl-C writes a checkpoint and says how to go on.");
   command->callback([arguments, &result, &exit_code] {
     const Recipe recipe = read_recipe(arguments->recipe, arguments->overrides);
+    if (needs_server(recipe)) {
+      result = train_served(*arguments, recipe);
+      return;
+    }
     if (is_rank()) require_ranks(arguments->ranks);
     if (arguments->ranks > 1 && !is_rank()) {
       exit_code = start_ranks(*arguments, recipe);

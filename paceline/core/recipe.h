@@ -138,6 +138,23 @@ struct Recipe {
 
   struct Sync {
     std::string policy = "allreduce";
+    int64_t servers = 1;
+    int64_t staleness = 3;
+    std::string penalty = "none";  // none | linear | exponential
+    double penalty_decay = 0.5;
+    double drop_share = 0.5;
+    int64_t k = 0;
+    std::string rule = "time";  // time | variance | fixed
+    int64_t k_min = 0;
+    int64_t k_max = 0;
+    double theta2 = 1;
+    std::string merge = "auto";  // auto | additive | mean | drop | zhang
+    int64_t history = 4;
+    bool look_ahead = true;
+    int64_t interval = 10;
+    double elasticity = 0.9;
+    std::vector<double> slowdown;
+    double lease_seconds = 10;
   } sync;
 
   struct Checkpoint {

@@ -74,8 +74,9 @@ void Staging::forget(int worker) {
 
 void Staging::finish(int place, uint64_t sequence) const {
   StagingMark& mark = file_.places()[static_cast<size_t>(place)];
-  if (mark.sequence <= sequence) mark.complete = 0;
+  // In this order: whoever pushes it again at this moment finds it staged, or finished.
   if (mark.finished < sequence) mark.finished = sequence;
+  if (mark.sequence <= sequence) mark.complete = 0;
 }
 
 }  // namespace paceline

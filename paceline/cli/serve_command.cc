@@ -1,0 +1,120 @@
+#include "paceline/cli/serve_command.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <memory>
+
+#include "paceline/cli/interrupt.h"
+#include "paceline/cli/server_access.h"
+#include "paceline/core/file.h"
+#include "paceline/core/recipe.h"
+#include "paceline/ps/server.h"
+#include "paceline/serving/flat_model.h"
+#include "paceline/serving/server_plan.h"
+#include "paceline/train/assemble.h"
+
+namespace paceline {
+namespace {
+
+struct ServeArguments {
+  std::string recipe;
+  std::vector<std::string> overrides;
+  std::string listen = "127.0.0.1:0";
+  std::string shard = "0/1";
+  std::string coordinator;
+  std::string state;
+  int workers = 1;
+  ServerAccess access;
+};
+
+struct ShardPlace {
+  int shard = 0, shards = 1;
+};
+
+ShardPlace parse_shard(const std::string& text) {
+  ShardPlace place;
+  char rest = 0;
+  if (std::sscanf(text.c_str(), "%d/%d%c", &place.shard, &place.shards, &rest) != 2 || place.shards < 1 ||
+      place.shard < 0 || place.shard >= place.shards)
+    throw UsageError(fmt::format("--shard {}: expected I/N with 0 <= I < N, as in --shard 0/2", text));
+  return place;
+}
+
+ExitCode serve_shard(const ServeArguments& arguments) {
+  const ShardPlace place = parse_shard(arguments.shard);
+  Recipe recipe = read_recipe(arguments.recipe, arguments.overrides);
+  recipe.sync.servers = place.shards;
+  if (!needs_server(recipe))
+    recipe.refuse("sync.policy",
+                  "\"allreduce\" needs no server; choose bsp, asp, ssp, easgd, drop_worker, k_sync or adaptive_k");
+  if (place.shard > 0 && arguments.coordinator.empty())
+    throw UsageError("--coordinator HOST:PORT is missing: where shard 0 listens");
+
+  Log log(stderr_console());
+  const Interrupt interrupt([&] { log.info("stopping"); });
+  const Catalog catalog;
+  const DatasetPair data = open_data(recipe, catalog);
+  const FlatModel flat(build_model(recipe, catalog, *data.train));
+  const ServerPlan plan =
+      server_plan(recipe, *build_model(recipe, catalog, *data.train), data.train->size(), arguments.workers);
+  const std::vector<float> weights = flat.weights();
+
+  ServerOptions options = {.listen = arguments.listen,
+                           .shard = place.shard,
+                           .map = plan.map,
+                           .update = plan.update,
+                           .coordinator = plan.coordinator,
+                           .coordinator_address = arguments.coordinator,
+                           .security = arguments.access.security(ServerAccess::Role::server),
+                           .run = arguments.access.run(recipe),
+                           .codec = updates_alone(recipe) ? "none" : recipe.comm.codec,
+                           .state_folder = arguments.state.empty() ? server_state_folder(arguments.access.run(recipe))
+                                                                   : std::filesystem::path(arguments.state),
+                           .log = &log};
+  make_directories(options.state_folder);
+  ParameterServer server(options, std::span(weights).subspan(plan.map.first(place.shard), plan.map.count(place.shard)));
+  fmt::print("listening on {}\n", server.address());
+  std::fflush(stdout);
+  server.wait(interrupt.token());
+  return interrupt.token().stop_requested() ? ExitCode::interrupted : ExitCode::success;
+}
+
+}  // namespace
+
+void add_serve_command(CLI::App& app, ExitCode& result) {
+  CLI::App* command = app.add_subcommand("serve", "Be one server of a parameter server, which workers then train on");
+  const auto arguments = std::make_shared<ServeArguments>();
+  command->add_option("RECIPE", arguments->recipe, "The recipe, the same for servers and workers")->required();
+  command->add_option("--set", arguments->overrides, "Replace a key of the recipe (may be repeated)")
+      ->type_name("KEY=VALUE")
+      ->take_all()
+      ->allow_extra_args(false);
+  command->add_option("--listen", arguments->listen, "Where to listen (port 0: any that is free)")
+      ->capture_default_str()
+      ->type_name("HOST:PORT");
+  command->add_option("--shard", arguments->shard, "Which part of the parameters this server has, of how many")
+      ->capture_default_str()
+      ->type_name("I/N");
+  command->add_option("--coordinator", arguments->coordinator, "Where shard 0 listens; for all other shards")
+      ->type_name("HOST:PORT");
+  command->add_option("--workers", arguments->workers, "How many workers the run begins with")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
+  command
+      ->add_option("--state", arguments->state,
+                   "The folder that survives a killed server (default: below /dev/shm, by the run's name)")
+      ->type_name("DIR");
+  arguments->access.add_options(*command);
+  command->footer(
+      "Examples:\n"
+      "  paceline serve recipes/fashion_mnist_server.toml --listen 127.0.0.1:7000 --workers 4\n"
+      "  paceline train recipes/fashion_mnist_server.toml --servers 127.0.0.1:7000 --ranks 4\n"
+      "Two servers on two machines, with certificates of 'paceline certs':\n"
+      "  paceline serve R.toml --listen 0.0.0.0:7000 --shard 0/2 --workers 8 --certs certs\n"
+      "  paceline serve R.toml --listen 0.0.0.0:7000 --shard 1/2 --workers 8 --certs certs --coordinator a:7000");
+  command->callback([arguments, &result] { result = serve_shard(*arguments); });
+}
+
+}  // namespace paceline

@@ -1,0 +1,42 @@
+// `paceline train` with a policy of a parameter server: the process that people start is the chief; servers and workers
+// are processes of the same program, started by it, or elsewhere by people (`paceline serve`).
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "paceline/cli/server_access.h"
+#include "paceline/core/log.h"
+#include "paceline/core/recipe.h"
+#include "paceline/metrics/progress.h"
+#include "paceline/train/run_folder.h"
+#include "paceline/train/summary.h"
+
+namespace paceline {
+
+struct ServedTrainOptions {
+  std::string recipe_file;
+  std::vector<std::string> overrides;
+  int workers = 1;
+  std::vector<std::string> servers;  // that run already; empty: they are started here
+  bool restart = false;              // servers and workers that die are started again
+  ServerAccess access;
+  RunFolder run_folder;
+  Log* log = nullptr;
+  Progress* progress = nullptr;
+  std::stop_token stop;
+};
+
+// Whether this process was started as a worker of such a run, and which.
+std::optional<int> own_worker_number();
+
+// As a worker, until the run is over.
+void work_on_servers(const Recipe& recipe, const ServedTrainOptions& options, int worker);
+
+// As the chief. Throws what ends the run.
+Summary train_on_servers(const Recipe& recipe, const ServedTrainOptions& options);
+
+}  // namespace paceline

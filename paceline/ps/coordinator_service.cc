@@ -1,0 +1,325 @@
+#include "paceline/ps/coordinator_service.h"
+
+#include <algorithm>
+#include <future>
+#include <nlohmann/json.hpp>
+
+#include "paceline/core/check.h"
+#include "paceline/core/clock.h"
+#include "paceline/ps/server_call.h"
+
+namespace paceline {
+namespace {
+
+constexpr uint64_t kEventsOfJournal = 10'000;  // then a snapshot takes their place
+constexpr size_t kMostStatisticsBytes = 16 << 20;
+constexpr size_t kMostMetricsBytes = 32 * 1024;  // of a head
+
+void send_or_not(const std::shared_ptr<Connection>& connection, Message message) {
+  if (!connection) return;
+  try {
+    connection->send(std::move(message));
+  } catch (const PeerError&) {
+    // Whoever it was is gone; when it calls again it hears what it needs.
+  }
+}
+
+}  // namespace
+
+CoordinatorService::CoordinatorService(const ServerOptions& options, Strand& strand)
+    : options_(options),
+      strand_(strand),
+      coordinator_(options.coordinator, builtin_policies()),
+      journal_(options.state_folder / "coordinator"),
+      whole_norms_(options.state_folder / "norms", options.map.shards()) {
+  const JournalContents before = journal_.recover();
+  if (before.state) coordinator_.load(*before.state);
+  for (const CoordinatorEvent& event : before.events) coordinator_.replay(event);
+  was_over_ = coordinator_.over();
+  last_ns_ = coordinator_.latest_ns();
+  offset_ns_ = last_ns_ + 1 - SteadyClock().now_ns();
+}
+
+// Goes on where the time of the last event was, also in another process on another day.
+int64_t CoordinatorService::now_ns() {
+  last_ns_ = std::max(last_ns_, SteadyClock().now_ns() + offset_ns_);
+  return last_ns_;
+}
+
+void CoordinatorService::start(ShardService& own) {
+  own_ = &own;
+  strand_.post([this] {
+    executed_[0] = own_->executed();
+    for (const Command& command : coordinator_.since(own_->executed())) own_->command(command);
+    own_->tell_again();
+    deliver({});
+  });
+}
+
+void CoordinatorService::join(int worker, uint64_t incarnation, Peer connection) {
+  strand_.post([=, this] {
+    const auto known = workers_.find(worker);
+    if (known != workers_.end() && known->second.connection && known->second.connection != connection) {
+      if (known->second.incarnation != incarnation) {
+        connection->close(fmt::format("worker {} is there already, at {}; give every worker its own number", worker,
+                                      known->second.connection->peer()));
+        return;
+      }
+      known->second.connection->close("this worker has a new connection");
+    }
+    try {
+      const Coordinator::Outgoing outgoing = coordinator_.join(worker, incarnation, now_ns());
+      workers_[worker] = {incarnation, connection};
+      forgotten_.erase(worker);
+      deliver(outgoing);
+    } catch (const PeerError& failure) {
+      connection->close(std::string(kRefusal) + failure.what());
+    }
+  });
+}
+
+void CoordinatorService::heartbeat(int worker) {
+  strand_.post([=, this] { coordinator_.heard(worker, now_ns()); });
+}
+
+void CoordinatorService::leave(int worker, uint64_t incarnation) {
+  strand_.post([=, this] {
+    const auto known = workers_.find(worker);
+    if (known == workers_.end() || known->second.incarnation != incarnation) return;
+    workers_.erase(known);
+    deliver(coordinator_.leave(worker, now_ns()));
+  });
+}
+
+void CoordinatorService::statistics(int worker, const Body& body) {
+  if (body.size() > kMostStatisticsBytes || body.size() % sizeof(float) != 0) {
+    throw PeerError(fmt::format("{} bytes are no batch statistics", body.size()));
+  }
+  std::vector<float> values(body.size() / sizeof(float));
+  body.copy_to(std::as_writable_bytes(std::span(values)));
+  strand_.post([this, worker, values = std::move(values)] {
+    if (workers_.contains(worker)) statistics_[worker] = values;
+  });
+}
+
+void CoordinatorService::observe(int observer, const ObserveHead& wish, Peer connection) {
+  strand_.post([=, this] { answer(observer, wish, connection); });
+}
+
+void CoordinatorService::answer(int observer, const ObserveHead& wish, const Peer& connection) {
+  Coordinator::Outgoing outgoing;
+  if (wish.weights || wish.states) {
+    outgoing = coordinator_.observe(observer_place(observer, wish.states), now_ns());
+    CHECK_TRUE(!outgoing.commands.empty(), "an observer gets no release");
+  }
+  NewsHead news = {.index = outgoing.commands.empty() ? 0 : outgoing.commands.back().index,
+                   .used_samples = coordinator_.leases().used_samples(),
+                   .steps = coordinator_.policy().version(),
+                   .over = coordinator_.over(),
+                   .metrics = metrics_text(true)};
+  if (news.metrics.size() > kMostMetricsBytes) news.metrics = metrics_text(false);
+  deliver(outgoing);
+  for (const auto& [worker, values] : statistics_) {
+    const auto kept = std::make_shared<std::vector<float>>(values);
+    send_or_not(connection, {to_wire(Head(StatisticsHead{})), Body(std::as_bytes(std::span(*kept)), kept)});
+  }
+  send_or_not(connection, {to_wire(Head(news)), {}});
+}
+
+void CoordinatorService::shard_is_here(int shard, uint64_t executed, Peer connection) {
+  strand_.post([=, this] {
+    std::vector<Command> commands;
+    try {
+      commands = coordinator_.since(executed);
+    } catch (const PeerError& failure) {
+      return connection->close(std::string(kRefusal) + failure.what());
+    }
+    if (shards_[shard]) shards_[shard]->close("this shard has a new connection");
+    shards_[shard] = connection;
+    executed_[shard] = executed;
+    for (const Command& command : commands) {
+      send_or_not(connection, {to_wire(Head(CommandHead{command})), {}});
+    }
+    for (const int worker : forgotten_) send_or_not(connection, {to_wire(Head(ForgetHead{worker})), {}});
+  });
+}
+
+void CoordinatorService::from_shard(int shard, Head head) {
+  strand_.post([this, shard, head = std::move(head)] { shard_news(shard, head); });
+}
+
+void CoordinatorService::staged(int worker, const PushNews& push) { from_shard(0, StagedHead{worker, push}); }
+void CoordinatorService::reported(const ShardReport& report) {
+  if (report.index > 0) from_shard(0, ReportHead{report});
+}
+void CoordinatorService::norms(uint64_t index, std::vector<SquaredNorms> norms) {
+  from_shard(0, NormsHead{index, std::move(norms)});
+}
+
+void CoordinatorService::shard_news(int shard, const Head& head) {
+  if (const auto* staged = std::get_if<StagedHead>(&head)) {
+    try {
+      deliver(coordinator_.staged(shard, staged->worker, staged->push, now_ns()));
+    } catch (const PeerError& failure) {  // it is the worker who pushed what cannot be, not the shard
+      const auto known = workers_.find(staged->worker);
+      if (known != workers_.end() && known->second.connection) known->second.connection->close(failure.what());
+      if (options_.log != nullptr) options_.log->warning("a push of worker {}: {}", staged->worker, failure.what());
+    }
+  } else if (const auto* report = std::get_if<ReportHead>(&head)) {
+    try {
+      deliver(coordinator_.reported(shard, report->report, now_ns()));
+      executed_[shard] = std::max(executed_[shard], report->report.index);
+    } catch (const PeerError& failure) {
+      if (shard == 0) throw;
+      if (shards_[shard]) shards_[shard]->close(std::string(kRefusal) + failure.what());
+    }
+  } else if (const auto* norms = std::get_if<NormsHead>(&head)) {
+    sum_norms(shard, *norms);
+  }
+}
+
+void CoordinatorService::sum_norms(int shard, NormsHead head) {
+  const uint64_t index = head.index;
+  const bool again = index == whole_norms_.index();
+  if (index < whole_norms_.index()) return;  // told again what is done
+  if (!whole_norms_.add(shard, index, std::move(head.norms))) return;
+  const Head whole(WholeNormsHead{index, whole_norms_.sum()});
+  if (!again) {
+    to_shards(whole);
+  } else if (shard > 0) {
+    send_or_not(shards_[shard], {to_wire(whole), {}});
+  }
+  if (!again || shard == 0) own_->whole_norms(index, whole_norms_.sum());
+}
+
+void CoordinatorService::is_gone(PeerRole role, int id, Peer connection) {
+  strand_.post([=, this] {
+    if (role == PeerRole::shard && shards_[id] == connection) shards_[id].reset();
+    const auto known = workers_.find(id);
+    if (role == PeerRole::worker && known != workers_.end() && known->second.connection == connection) {
+      known->second.connection.reset();  // it may come back until its lease runs out
+    }
+  });
+}
+
+void CoordinatorService::tick() {
+  strand_.post([this] { deliver(coordinator_.tick(now_ns())); });
+}
+
+void CoordinatorService::deliver(const Coordinator::Outgoing& outgoing) {
+  for (const CoordinatorEvent& event : outgoing.events) journal_.append(event);
+  if (journal_.appended() >= kEventsOfJournal) journal_.snapshot(coordinator_.save());
+  for (const Coordinator::Outgoing::Go& go : outgoing.go) send_go(go, outgoing.commands);
+  for (const Command& command : outgoing.commands) {
+    if (!shards_.empty()) to_shards(Head(CommandHead{command}));
+    own_->command(command);
+  }
+  for (const int worker : outgoing.absent) {
+    if (options_.log != nullptr) {
+      options_.log->warning("worker {} has not come: the others begin without it", worker);
+    }
+  }
+  for (const int worker : outgoing.gone) {
+    forgotten_.insert(worker);
+    to_shards(Head(ForgetHead{worker}));
+    own_->forget(worker);
+    const auto known = workers_.find(worker);
+    if (known == workers_.end()) continue;  // it has left; its statistics are as good as any
+    statistics_.erase(worker);
+    if (options_.log != nullptr) {
+      options_.log->warning("worker {} was silent for too long: others take over its samples", worker);
+    }
+    if (known->second.connection) known->second.connection->close("this worker was silent for too long");
+    workers_.erase(known);
+  }
+  over_ = coordinator_.over();
+  left_ = over_ && !was_over_ && workers_.empty();
+}
+
+void CoordinatorService::send_go(const Coordinator::Outgoing::Go& go, const std::vector<Command>& commands) {
+  const auto known = workers_.find(go.worker);
+  if (known == workers_.end()) return;
+  GoHead head = {.over = !go.assignment};
+  if (go.assignment) {
+    head.assignment = *go.assignment;
+    for (const Command& command : commands) {
+      if (command.decision.kind == Decision::Kind::release && command.decision.worker == go.worker) {
+        head.index = command.index;
+      }
+    }
+  }
+  send_or_not(known->second.connection, {to_wire(Head(head)), {}});
+}
+
+void CoordinatorService::to_shards(const Head& head) {
+  for (const auto& [shard, connection] : shards_) send_or_not(connection, {to_wire(head), {}});
+}
+
+std::string CoordinatorService::metrics() {
+  auto text = std::make_shared<std::promise<std::string>>();
+  std::future<std::string> answer = text->get_future();
+  strand_.post([this, text = std::move(text)] { text->set_value(metrics_text(true)); });
+  try {
+    return answer.get();
+  } catch (const std::future_error&) {  // the strand has ended
+    return "{}";
+  }
+}
+
+std::string CoordinatorService::metrics_text(bool with_workers) const {
+  using nlohmann::json;
+  const SyncCounts& counts = coordinator_.counts();
+  const auto of = [](const SyncCounts::OfWorker& worker) {
+    return json{{"accumulated", worker.accumulated},
+                {"applied", worker.applied},
+                {"merged", worker.merged},
+                {"dropped", worker.dropped},
+                {"exchanged", worker.exchanged}};
+  };
+  json text = {{"policy", coordinator_.policy().name()},
+               {"version", coordinator_.policy().version()},
+               {"k", coordinator_.policy().k()},
+               {"live", coordinator_.policy().live()},
+               {"used_samples", coordinator_.leases().used_samples()},
+               {"over", coordinator_.over()},
+               {"total", of(counts.total())},
+               {"last_step_gradients", counts.last_step_gradients()},
+               {"gap", counts.gap()},
+               {"largest_gap", counts.largest_gap()}};
+  for (const auto& [age, gradients] : counts.staleness()) text["staleness"][std::to_string(age)] = gradients;
+  if (with_workers) {
+    for (const auto& [worker, its] : counts.workers()) text["workers"][std::to_string(worker)] = of(its);
+    text["connected"] = json::array();
+    for (const auto& [worker, known] : workers_) {
+      if (known.connection) text["connected"].push_back(worker);
+    }
+  }
+  for (int shard = 0; shard < options_.map.shards(); ++shard) {
+    json& its = text["shards"][static_cast<size_t>(shard)];
+    const auto reported = executed_.find(shard);
+    its["executed"] = reported == executed_.end() ? 0 : reported->second;
+    if (shard > 0) {
+      its["connected"] = shards_.contains(shard) && shards_.at(shard) != nullptr;
+      continue;
+    }
+    const ShardService::Load load = own_->load();
+    its["bytes_in"] = load.bytes_in;
+    its["bytes_out"] = load.bytes_out;
+    its["busy_s"] = load.busy_s;
+  }
+  return text.dump();
+}
+
+void CoordinatorService::end() {
+  auto done = std::make_shared<std::promise<void>>();
+  std::future<void> ended = done->get_future();
+  strand_.post([this, done = std::move(done)] {
+    for (const auto& [shard, connection] : shards_) {
+      if (connection) connection->close(kRunOver);
+    }
+    done->set_value();
+  });
+  ended.wait();  // also where the strand has ended, and the promise with it
+}
+
+}  // namespace paceline

@@ -1,0 +1,85 @@
+// CoordinatorService: the coordinator at work, in the process of shard 0: it writes what happens to the journal, and
+// sends what is decided to workers, shards and observers. Everything happens on one strand, in one order.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "paceline/ps/coordinator.h"
+#include "paceline/ps/journal.h"
+#include "paceline/ps/protocol.h"
+#include "paceline/ps/server.h"
+#include "paceline/ps/shard_service.h"
+#include "paceline/ps/strand.h"
+#include "paceline/ps/whole_norms.h"
+
+namespace paceline {
+
+class CoordinatorService : public ShardUplink {
+ public:
+  CoordinatorService(const ServerOptions& options, Strand& strand);
+  void start(ShardService& own);  // shard 0's, which stays
+
+  // ---- what connections bring; from any thread ----
+  using Peer = std::shared_ptr<Connection>;
+  void join(int worker, uint64_t incarnation, Peer connection);
+  void heartbeat(int worker);
+  void leave(int worker, uint64_t incarnation);
+  void statistics(int worker, const Body& body);
+  void observe(int observer, const ObserveHead& wish, Peer connection);
+  void shard_is_here(int shard, uint64_t executed, Peer connection);
+  void from_shard(int shard, Head head);  // staged, report, norms
+  void is_gone(PeerRole role, int id, Peer connection);
+  void tick();
+
+  // ---- of shard 0 itself ----
+  void staged(int worker, const PushNews& push) override;
+  void reported(const ShardReport& report) override;
+  void norms(uint64_t index, std::vector<SquaredNorms> norms) override;
+
+  bool over() const { return over_; }            // the run is
+  bool everybody_left() const { return left_; }  // and all workers have been told, and have left
+  std::string metrics();                         // JSON; waits for the strand
+  void end();                                    // tells the other shards that the run is over
+
+ private:
+  struct Worker {
+    uint64_t incarnation = 0;
+    Peer connection;
+  };
+
+  int64_t now_ns();
+  void deliver(const Coordinator::Outgoing& outgoing);
+  void send_go(const Coordinator::Outgoing::Go& go, const std::vector<Command>& commands);
+  void to_shards(const Head& head);
+  void shard_news(int shard, const Head& head);
+  void sum_norms(int shard, NormsHead head);
+  void answer(int observer, const ObserveHead& wish, const Peer& connection);
+  std::string metrics_text(bool with_workers) const;
+
+  const ServerOptions& options_;
+  Strand& strand_;
+  ShardService* own_ = nullptr;
+
+  // On the strand:
+  Coordinator coordinator_;
+  Journal journal_;
+  WholeNorms whole_norms_;
+  int64_t last_ns_ = 0, offset_ns_ = 0;
+  std::map<int, Worker> workers_;  // that have joined over a connection
+  std::map<int, Peer> shards_;
+  std::map<int, uint64_t> executed_;  // by shard, as they report
+  std::set<int> forgotten_;           // shards that were away need to hear of them
+  std::map<int, std::vector<float>> statistics_;
+
+  bool was_over_ = false;  // when it started: workers that were not told may still call
+  std::atomic<bool> over_ = false, left_ = false;
+};
+
+}  // namespace paceline

@@ -1,0 +1,108 @@
+// What is said between workers, observers, shards and the coordinator: the heads of messages (ps/transport.h).
+//
+//   worker -> shard        hello, push (segments of a gradient, or of parameters for an exchange), statistics
+//   worker -> coordinator  (shard 0) join, heartbeat, leave
+//   coordinator -> worker  go
+//   shard -> worker        welcome, parameters (segments, after each release)
+//   shard -> coordinator   hello, staged, report, norms
+//   coordinator -> shard   command, whole_norms, forget
+//   observer -> coordinator  observe; all shards answer with snapshot segments, shard 0 with news
+//
+// Little-endian, of fixed layout after a byte for the kind; what is too short, too long or out of range is refused
+// (PeerError) before anything is done with it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "paceline/kernels/lars.h"
+#include "paceline/ps/coordinator.h"
+
+namespace paceline {
+
+enum class PeerRole : uint8_t { worker, observer, shard };
+
+struct HelloHead {
+  PeerRole role = PeerRole::worker;
+  uint32_t protocol = 1;
+  int32_t id = 0;  // worker, observer, or shard
+  uint64_t incarnation = 0;
+  uint64_t executed = 0;    // of a shard that calls its coordinator
+  std::string fingerprint;  // of the model and its shards (ShardMap)
+  std::string run;          // which run: two of one model do not mix
+};
+struct WelcomeHead {
+  int32_t shard = 0, shards = 0;
+  uint64_t version = 0;
+};
+struct JoinHead {};
+struct HeartbeatHead {};
+struct LeaveHead {};
+struct PushHead {
+  PushNews push;
+  uint64_t offset = 0, count = 0;  // elements of the shard that the body has
+  bool last = false;               // of this push, on this shard
+};
+struct StatisticsHead {};  // the body: the worker's batch statistics, f32, whole
+struct GoHead {
+  bool over = false;
+  Assignment assignment;
+  uint64_t index = 0;  // of the release command whose parameters belong to it
+};
+struct ParametersHead {
+  uint64_t version = 0;
+  uint64_t index = 0;  // of the release command: segments of an older one are left aside
+  uint64_t offset = 0, count = 0;
+  bool last = false;
+};
+struct CommandHead {
+  Command command;
+};
+struct StagedHead {
+  int32_t worker = 0;
+  PushNews push;
+};
+struct ReportHead {
+  ShardReport report;
+};
+struct NormsHead {
+  uint64_t index = 0;
+  std::vector<SquaredNorms> norms;  // at most 4,000 tensors
+};
+struct WholeNormsHead {
+  uint64_t index = 0;
+  std::vector<SquaredNorms> norms;
+};
+struct ForgetHead {
+  int32_t worker = 0;
+};
+struct ObserveHead {
+  bool weights = false;  // neither: only news
+  bool states = false;   // weights and the optimizer's: for a checkpoint
+};
+struct SnapshotHead {
+  uint64_t version = 0;
+  uint64_t index = 0;
+  std::string state;  // "weights", or a name of Shard::states()
+  uint64_t offset = 0, count = 0;
+  bool last = false;  // of this shard's answer
+};
+struct NewsHead {
+  uint64_t index = 0;  // of the release command
+  uint64_t used_samples = 0;
+  uint64_t steps = 0;  // versions
+  bool over = false;
+  std::string metrics;  // JSON: counts, staleness, gap, per worker; ps/server.cc says what
+};
+
+using Head = std::variant<HelloHead, WelcomeHead, JoinHead, HeartbeatHead, LeaveHead, PushHead, StatisticsHead, GoHead,
+                          ParametersHead, CommandHead, StagedHead, ReportHead, NormsHead, WholeNormsHead, ForgetHead,
+                          ObserveHead, SnapshotHead, NewsHead>;
+
+std::string to_wire(const Head& head);
+Head head_from(std::string_view wire);  // throws PeerError
+
+}  // namespace paceline

@@ -1,0 +1,133 @@
+#include "paceline/ps/sample_leases.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "paceline/core/check.h"
+#include "paceline/core/error.h"
+
+namespace paceline {
+namespace {
+
+nlohmann::json to_json(const SampleLease& lease) {
+  return {lease.number, lease.step,        lease.cursor_samples, lease.global_count,
+          lease.share,  lease.range.epoch, lease.range.begin,    lease.range.end};
+}
+
+SampleLease lease_from(const nlohmann::json& saved) {
+  return {.number = saved.at(0).get<uint64_t>(),
+          .step = saved.at(1).get<uint64_t>(),
+          .cursor_samples = saved.at(2).get<uint64_t>(),
+          .global_count = saved.at(3).get<uint64_t>(),
+          .share = saved.at(4).get<int>(),
+          .range = {.epoch = saved.at(5).get<uint64_t>(),
+                    .begin = saved.at(6).get<uint64_t>(),
+                    .end = saved.at(7).get<uint64_t>()}};
+}
+
+}  // namespace
+
+SampleLeases::SampleLeases(LeasePlan plan) : plan_(std::move(plan)) {
+  CHECK_GT(plan_.data_size, 0u);
+  CHECK_GT(plan_.workers, 0);
+  next_ = share_at(0, plan_.begin_step, plan_.begin_samples, 0);
+}
+
+std::optional<SampleLease> SampleLeases::share_at(uint64_t number, uint64_t step, uint64_t cursor_samples,
+                                                  int index) const {
+  // Empty shares are the last ones of their batch; every batch has samples, so its first share is never empty.
+  while (cursor_samples < plan_.total_samples) {
+    const BatchRange global = next_batch(cursor_samples, plan_.data_size, plan_.global_batch);
+    if (index < plan_.workers) {
+      const BatchRange range = paceline::share(global, index, plan_.workers);
+      if (range.size() > 0)
+        return SampleLease{.number = number,
+                           .step = step,
+                           .cursor_samples = cursor_samples,
+                           .global_count = global.size(),
+                           .share = index,
+                           .range = range};
+    }
+    cursor_samples += global.size();
+    ++step;
+    index = 0;
+  }
+  return std::nullopt;
+}
+
+std::optional<SampleLease> SampleLeases::after(const SampleLease& lease) const {
+  return share_at(lease.number + 1, lease.step, lease.cursor_samples, lease.share + 1);
+}
+
+std::optional<SampleLease> SampleLeases::lease(int worker) {
+  CHECK_TRUE(!held_.contains(worker), "worker {} leases a share, but has one", worker);
+  std::optional<SampleLease> lease;
+  if (!returned_.empty()) {
+    lease = returned_.extract(returned_.begin()).mapped();
+  } else if (next_) {
+    lease = next_;
+    next_ = after(*lease);
+  }
+  if (lease) held_.emplace(worker, *lease);
+  return lease;
+}
+
+std::optional<SampleLease> SampleLeases::held(int worker) const {
+  const auto found = held_.find(worker);
+  return found == held_.end() ? std::nullopt : std::optional(found->second);
+}
+
+void SampleLeases::use(int worker) {
+  const auto found = held_.find(worker);
+  CHECK_TRUE(found != held_.end(), "worker {} has used a share, but has none", worker);
+  used_samples_ += found->second.range.size();
+  ++used_shares_;
+  held_.erase(found);
+}
+
+void SampleLeases::give_back(int worker) {
+  const auto found = held_.find(worker);
+  if (found == held_.end()) return;
+  returned_.emplace(found->second.number, found->second);
+  held_.erase(found);
+}
+
+bool SampleLeases::available() const { return next_ || !returned_.empty(); }
+bool SampleLeases::all_used() const { return !available() && held_.empty(); }
+uint64_t SampleLeases::used_samples() const { return used_samples_; }
+uint64_t SampleLeases::used_shares() const { return used_shares_; }
+
+std::string SampleLeases::save() const {
+  nlohmann::json state = {{"used_samples", used_samples_},
+                          {"used_shares", used_shares_},
+                          {"next", next_ ? to_json(*next_) : nlohmann::json()},
+                          {"returned", nlohmann::json::array()},
+                          {"held", nlohmann::json::array()}};
+  for (const auto& [number, lease] : returned_) state["returned"].push_back(to_json(lease));
+  for (const auto& [worker, lease] : held_) state["held"].push_back({worker, to_json(lease)});
+  return state.dump();
+}
+
+void SampleLeases::load(const std::string& text) {
+  try {
+    const nlohmann::json state = nlohmann::json::parse(text);
+    SampleLeases loaded(plan_);
+    loaded.used_samples_ = state.at("used_samples").get<uint64_t>();
+    loaded.used_shares_ = state.at("used_shares").get<uint64_t>();
+    loaded.next_ = state.at("next").is_null() ? std::nullopt : std::optional(lease_from(state.at("next")));
+    for (const nlohmann::json& saved : state.at("returned")) {
+      const SampleLease lease = lease_from(saved);
+      loaded.returned_.emplace(lease.number, lease);
+    }
+    for (const nlohmann::json& saved : state.at("held"))
+      loaded.held_.emplace(saved.at(0).get<int>(), lease_from(saved.at(1)));
+    *this = std::move(loaded);
+  } catch (const nlohmann::json::exception& error) {
+    throw DataError(
+        fmt::format("the saved state of the samples is damaged ({}): start from a checkpoint", error.what()));
+  }
+}
+
+}  // namespace paceline

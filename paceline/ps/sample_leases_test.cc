@@ -1,0 +1,153 @@
+#include "paceline/ps/sample_leases.h"
+
+#include <gmock/gmock.h>
+
+#include <vector>
+
+#include "paceline/core/error.h"
+#include "paceline/core/random.h"
+
+namespace paceline {
+namespace {
+
+// Epochs of 10 samples in batches of 4, 4 and 2, from epoch 2 on of 7 and 3; three shares each.
+LeasePlan small_plan() {
+  return {.data_size = 10,
+          .total_samples = 30,
+          .global_batch = BatchPhases{.first = 4, .milestones = {2}, .sizes = {7}},
+          .workers = 3};
+}
+
+std::vector<SampleLease> all_of(const LeasePlan& plan) {
+  SampleLeases leases(plan);
+  std::vector<SampleLease> all;
+  while (const auto lease = leases.lease(0)) {
+    all.push_back(*lease);
+    leases.use(0);
+  }
+  EXPECT_TRUE(leases.all_used());
+  return all;
+}
+
+TEST(SampleLeasesTest, GlobalBatchesAreCutIntoSharesWithoutEmptyOnes) {
+  const std::vector<SampleLease> all = all_of(small_plan());
+  ASSERT_EQ(all.size(), 3u + 3 + 2 + 3 + 3 + 2 + 3 + 3);
+  EXPECT_EQ(all[0], (SampleLease{.number = 0, .global_count = 4, .share = 0, .range = {.begin = 0, .end = 2}}));
+  EXPECT_EQ(all[7], (SampleLease{.number = 7,
+                                 .step = 2,
+                                 .cursor_samples = 8,
+                                 .global_count = 2,
+                                 .share = 1,
+                                 .range = {.begin = 9, .end = 10}}));
+  EXPECT_EQ(all[8], (SampleLease{.number = 8,
+                                 .step = 3,
+                                 .cursor_samples = 10,
+                                 .global_count = 4,
+                                 .share = 0,
+                                 .range = {.epoch = 1, .begin = 0, .end = 2}}));
+  EXPECT_EQ(all.back(), (SampleLease{.number = 21,
+                                     .step = 7,
+                                     .cursor_samples = 27,
+                                     .global_count = 3,
+                                     .share = 2,
+                                     .range = {.epoch = 2, .begin = 9, .end = 10}}));
+}
+
+TEST(SampleLeasesTest, ARunThatGoesOnBeginsAtItsCursor) {
+  LeasePlan plan = small_plan();
+  plan.begin_samples = 20;
+  plan.begin_step = 6;
+  const std::vector<SampleLease> all = all_of(plan);
+  ASSERT_EQ(all.size(), 6u);
+  EXPECT_EQ(all[0].number, 0u);
+  EXPECT_EQ(all[0].step, 6u);
+  EXPECT_EQ(all[0].range, (BatchRange{.epoch = 2, .begin = 0, .end = 3}));
+  plan.begin_samples = 30;
+  EXPECT_TRUE(all_of(plan).empty());
+  EXPECT_TRUE(SampleLeases(plan).all_used());
+}
+
+TEST(SampleLeasesTest, WhatWasGivenBackIsLeasedFirstLowestNumberFirst) {
+  SampleLeases leases(small_plan());
+  for (int worker = 0; worker < 4; ++worker) EXPECT_EQ(leases.lease(worker)->number, static_cast<uint64_t>(worker));
+  leases.give_back(3);
+  leases.give_back(1);
+  leases.give_back(1);
+  leases.give_back(17);
+  EXPECT_FALSE(leases.held(1));
+  EXPECT_EQ(leases.lease(7)->number, 1u);
+  EXPECT_EQ(leases.lease(1)->number, 3u);
+  EXPECT_EQ(leases.lease(3)->number, 4u);
+  EXPECT_EQ(leases.held(7)->number, 1u);
+  EXPECT_EQ(leases.used_shares(), 0u);
+  leases.use(7);
+  EXPECT_EQ(leases.used_shares(), 1u);
+  EXPECT_EQ(leases.used_samples(), 1u);
+}
+
+TEST(SampleLeasesTest, WhoHasOneGetsNoOtherAndWhoHasNoneUsesNone) {
+  SampleLeases leases(small_plan());
+  EXPECT_THROW(leases.use(0), InternalError);
+  leases.lease(0);
+  EXPECT_THROW(leases.lease(0), InternalError);
+}
+
+// Workers lease, use and die at random, and the state is saved and loaded in between.
+TEST(SampleLeasesTest, EverySampleOfEveryEpochIsUsedOnce) {
+  for (uint64_t seed = 0; seed < 200; ++seed) {
+    const RandomKey key(seed);
+    uint64_t drawn = 0;
+    const auto below = [&](uint64_t bound) { return key.below(drawn++, bound); };
+    const uint64_t data_size = below(40) + 1, epochs = below(3) + 1;
+    const LeasePlan plan = {
+        .data_size = data_size,
+        .total_samples = data_size * epochs,
+        .global_batch = BatchPhases{.first = below(50) + 1, .milestones = {1}, .sizes = {below(20) + 1}},
+        .workers = static_cast<int>(below(6) + 1)};
+    const std::vector<SampleLease> expected = all_of(plan);
+    std::vector<int> used(data_size * epochs, 0);
+    std::vector<bool> seen(expected.size(), false);
+    SampleLeases leases(plan);
+    for (int steps = 0; !leases.all_used(); ++steps) {
+      ASSERT_LT(steps, 100'000);
+      const int worker = static_cast<int>(below(5));
+      const auto held = leases.held(worker);
+      if (!held) {
+        const bool available = leases.available();
+        const auto lease = leases.lease(worker);
+        ASSERT_EQ(lease.has_value(), available);
+        if (lease) {
+          ASSERT_EQ(*lease, expected.at(lease->number));
+        }
+      } else if (below(3) > 0) {
+        ASSERT_FALSE(seen.at(held->number));
+        seen[held->number] = true;
+        for (uint64_t at = held->range.begin; at < held->range.end; ++at) ++used[held->range.epoch * data_size + at];
+        leases.use(worker);
+      } else {
+        leases.give_back(worker);
+      }
+      if (below(4) == 0) {
+        SampleLeases again(plan);
+        again.load(leases.save());
+        ASSERT_EQ(again.save(), leases.save());
+        leases = again;
+      }
+    }
+    EXPECT_THAT(used, testing::Each(1));
+    EXPECT_EQ(leases.used_samples(), data_size * epochs);
+    EXPECT_EQ(leases.used_shares(), expected.size());
+  }
+}
+
+TEST(SampleLeasesTest, DamagedStateIsRefused) {
+  SampleLeases leases(small_plan());
+  leases.lease(0);
+  const std::string state = leases.save();
+  EXPECT_THROW(leases.load("{}"), DataError);
+  EXPECT_THROW(leases.load("what?"), DataError);
+  EXPECT_EQ(leases.save(), state);
+}
+
+}  // namespace
+}  // namespace paceline

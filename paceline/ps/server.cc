@@ -1,0 +1,270 @@
+#include "paceline/ps/server.h"
+
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <thread>
+#include <unordered_map>
+
+#include "paceline/core/check.h"
+#include "paceline/core/file.h"
+#include "paceline/ps/coordinator_link.h"
+#include "paceline/ps/coordinator_service.h"
+#include "paceline/ps/server_call.h"
+#include "paceline/ps/shard_service.h"
+#include "paceline/rendezvous/quiet_thread.h"
+
+namespace paceline {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+constexpr uint64_t kSmallShard = 65'536;  // elements: a thread to hand them to would take longer than the work
+constexpr milliseconds kTick(200);
+constexpr milliseconds kFarewell(5'000);  // what workers and observers have to see that the run is over
+
+ServerOptions checked(ServerOptions options) {
+  CHECK_GE(options.shard, 0);
+  CHECK_LT(options.shard, options.map.shards());
+  CHECK_GE(options.segment_elements, 1u);
+  CHECK_TRUE(options.shard == 0 || !options.coordinator_address.empty(), "shard {} knows no coordinator",
+             options.shard);
+  options.coordinator.shards = options.map.shards();
+  make_directories(options.state_folder);
+  // All of a shard's parameters wait for a worker at once (as one copy for all of them), for an observer its states,
+  // too.
+  options.limits.queued_bytes += 5 * sizeof(float) * options.map.count(options.shard);
+  return options;
+}
+
+}  // namespace
+
+class ParameterServer::Running : public ConnectionHandler {
+ public:
+  Running(ServerOptions options, std::span<const float> initial);
+  ~Running() override;
+
+  std::string address() const { return transport_->address(); }
+  void wait(std::stop_token stop);
+  std::string metrics();
+
+  void opened(const std::shared_ptr<Connection>& connection) override;
+  void received(const std::shared_ptr<Connection>& connection, Message message) override;
+  void closed(const std::shared_ptr<Connection>& connection, const std::string& why) override;
+
+ private:
+  struct Caller {
+    bool known = false;
+    HelloHead hello;
+  };
+
+  bool small() const { return options_.map.shards() == 1 && options_.map.total() <= kSmallShard; }
+  void fail(std::exception_ptr failure);
+  void greet(const std::shared_ptr<Connection>& connection, Caller& caller, const Head& head);
+  void from_worker(const std::shared_ptr<Connection>& connection, const HelloHead& hello, const Head& head,
+                   const Body& body);
+  void tick();  // again and again
+  bool observed() const;
+
+  const ServerOptions options_;
+  const std::string fingerprint_;
+
+  mutable std::mutex mutex_;
+  std::condition_variable_any changed_;
+  std::exception_ptr failure_;
+  bool over_ = false, stopping_ = false;
+  std::unordered_map<const Connection*, std::shared_ptr<Caller>> callers_;
+
+  Strand strand_;                   // of commands
+  std::optional<Strand> thoughts_;  // of the coordinator, where it has its own
+  std::optional<CoordinatorService> coordinator_;
+  std::optional<CoordinatorLink> link_;
+  std::optional<ShardService> shard_;
+  std::unique_ptr<TransportServer> transport_;
+  std::thread ticker_;
+};
+
+ParameterServer::Running::Running(ServerOptions options, std::span<const float> initial)
+    : options_(checked(std::move(options))),
+      fingerprint_(options_.map.fingerprint()),
+      strand_(small() ? Strand::Runs::callers : Strand::Runs::own_thread,
+              [this](std::exception_ptr failure) { fail(std::move(failure)); }) {
+  const auto failed = [this](std::exception_ptr failure) { fail(std::move(failure)); };
+  if (options_.shard == 0) {
+    if (!small()) thoughts_.emplace(Strand::Runs::own_thread, failed);
+    coordinator_.emplace(options_, thoughts_ ? *thoughts_ : strand_);
+    shard_.emplace(options_, initial, strand_, *coordinator_);
+    coordinator_->start(*shard_);
+  } else {
+    link_.emplace(
+        options_,
+        [this] {
+          const std::lock_guard lock(mutex_);
+          over_ = true;
+          changed_.notify_all();
+        },
+        failed);
+    shard_.emplace(options_, initial, strand_, *link_);
+  }
+  transport_ = serve(options_.listen, options_.security, options_.limits, *this, small() ? 1 : 2, options_.log);
+  if (link_) link_->start(*shard_);
+  if (coordinator_) ticker_ = start_quiet_thread([this] { tick(); });
+}
+
+ParameterServer::Running::~Running() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+    changed_.notify_all();
+  }
+  if (ticker_.joinable()) ticker_.join();
+  if (link_) link_->stop();
+  transport_.reset();
+  if (thoughts_) thoughts_->stop();
+  strand_.stop();
+}
+
+void ParameterServer::Running::fail(std::exception_ptr failure) {
+  const std::lock_guard lock(mutex_);
+  if (!failure_) failure_ = std::move(failure);
+  changed_.notify_all();
+}
+
+void ParameterServer::Running::tick() {
+  std::unique_lock lock(mutex_);
+  while (!changed_.wait_for(lock, kTick, [&] { return stopping_; })) {
+    lock.unlock();
+    coordinator_->tick();
+    lock.lock();
+    if (coordinator_->over()) changed_.notify_all();
+  }
+}
+
+bool ParameterServer::Running::observed() const {
+  for (const auto& [connection, caller] : callers_) {
+    if (caller->known && caller->hello.role == PeerRole::observer) return true;
+  }
+  return false;
+}
+
+void ParameterServer::Running::wait(std::stop_token stop) {
+  std::unique_lock lock(mutex_);
+  if (link_) {
+    changed_.wait(lock, stop, [&] { return failure_ || over_; });
+  } else {
+    changed_.wait(lock, stop, [&] { return failure_ || coordinator_->over(); });
+    if (!failure_ && !stop.stop_requested()) {
+      changed_.wait_for(lock, stop, kFarewell,
+                        [&] { return failure_ || (coordinator_->everybody_left() && !observed()); });
+      lock.unlock();
+      coordinator_->end();
+      lock.lock();
+    }
+  }
+  if (failure_) std::rethrow_exception(failure_);
+}
+
+std::string ParameterServer::Running::metrics() {
+  if (coordinator_) return coordinator_->metrics();
+  const ShardService::Load load = shard_->load();
+  return nlohmann::json{{"shard", options_.shard},   {"executed", load.executed},   {"version", load.version},
+                        {"bytes_in", load.bytes_in}, {"bytes_out", load.bytes_out}, {"busy_s", load.busy_s},
+                        {"connected", load.workers}}
+      .dump();
+}
+
+void ParameterServer::Running::opened(const std::shared_ptr<Connection>& connection) {
+  const std::lock_guard lock(mutex_);
+  callers_.emplace(connection.get(), std::make_shared<Caller>());
+}
+
+void ParameterServer::Running::closed(const std::shared_ptr<Connection>& connection, const std::string&) {
+  std::shared_ptr<Caller> caller;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = callers_.find(connection.get());
+    if (found == callers_.end()) return;
+    caller = found->second;
+    callers_.erase(found);
+    changed_.notify_all();
+  }
+  if (!caller->known) return;
+  shard_->is_gone(caller->hello.role, caller->hello.id, connection.get());
+  if (coordinator_) coordinator_->is_gone(caller->hello.role, caller->hello.id, connection);
+}
+
+void ParameterServer::Running::received(const std::shared_ptr<Connection>& connection, Message message) {
+  std::shared_ptr<Caller> caller;
+  {
+    const std::lock_guard lock(mutex_);
+    caller = callers_.at(connection.get());
+  }
+  const Head head = head_from(message.head);
+  if (!caller->known) return greet(connection, *caller, head);
+  const HelloHead& hello = caller->hello;
+  if (hello.role == PeerRole::worker) return from_worker(connection, hello, head, message.body);
+  if (hello.role == PeerRole::shard && coordinator_) {
+    if (const auto* norms = std::get_if<NormsHead>(&head);
+        norms && norms->norms.size() != options_.map.tensors().size()) {
+      throw PeerError("norms of another model");
+    }
+    if (!std::holds_alternative<StagedHead>(head) && !std::holds_alternative<ReportHead>(head) &&
+        !std::holds_alternative<NormsHead>(head)) {
+      throw PeerError("shards send nothing of the kind");
+    }
+    return coordinator_->from_shard(hello.id, head);
+  }
+  const auto* observe = std::get_if<ObserveHead>(&head);
+  if (observe == nullptr || !coordinator_) throw PeerError("observers ask shard 0, and ask for nothing else");
+  coordinator_->observe(hello.id, *observe, connection);
+}
+
+void ParameterServer::Running::greet(const std::shared_ptr<Connection>& connection, Caller& caller, const Head& head) {
+  const auto* hello = std::get_if<HelloHead>(&head);
+  if (hello == nullptr) throw PeerError("who calls says hello first");
+  const std::string refused =
+      why_not_welcome(*hello, fingerprint_, options_.run, options_.shard, options_.map.shards());
+  if (!refused.empty()) {
+    if (options_.log != nullptr) options_.log->warning("refused {}: {}", connection->peer(), refused);
+    return connection->close(kRefusal + refused);
+  }
+  if (hello->role == PeerRole::worker) shard_->worker_is_here(hello->id, hello->incarnation, connection);
+  if (hello->role == PeerRole::observer) shard_->observer_is_here(hello->id, connection);
+  {
+    const std::lock_guard lock(mutex_);
+    caller.hello = *hello;
+    caller.known = true;
+  }
+  connection->send({to_wire(Head(WelcomeHead{
+                        .shard = options_.shard, .shards = options_.map.shards(), .version = shard_->version()})),
+                    {}});
+  if (hello->role == PeerRole::shard) coordinator_->shard_is_here(hello->id, hello->executed, connection);
+}
+
+void ParameterServer::Running::from_worker(const std::shared_ptr<Connection>& connection, const HelloHead& hello,
+                                           const Head& head, const Body& body) {
+  if (const auto* push = std::get_if<PushHead>(&head)) {
+    // A long push is a sign of life, too: heartbeats wait behind it.
+    if (coordinator_ && !push->last) coordinator_->heartbeat(hello.id);
+    return shard_->push(hello.id, connection.get(), *push, body);
+  }
+  if (!coordinator_) throw PeerError("workers send gradients to this shard, and nothing else");
+  if (std::holds_alternative<HeartbeatHead>(head)) return coordinator_->heartbeat(hello.id);
+  if (std::holds_alternative<JoinHead>(head)) return coordinator_->join(hello.id, hello.incarnation, connection);
+  if (std::holds_alternative<LeaveHead>(head)) return coordinator_->leave(hello.id, hello.incarnation);
+  if (std::holds_alternative<StatisticsHead>(head)) return coordinator_->statistics(hello.id, body);
+  throw PeerError("workers send nothing of the kind");
+}
+
+ParameterServer::ParameterServer(ServerOptions options, std::span<const float> initial)
+    : running_(std::make_unique<Running>(std::move(options), initial)) {}
+ParameterServer::~ParameterServer() = default;
+
+std::string ParameterServer::address() const { return running_->address(); }
+void ParameterServer::wait(std::stop_token stop) { running_->wait(stop); }
+std::string ParameterServer::metrics() const { return running_->metrics(); }
+
+}  // namespace paceline

@@ -1,0 +1,56 @@
+#include "paceline/ps/server_call.h"
+
+#include <fmt/format.h>
+
+#include "paceline/ps/shard_service.h"
+
+namespace paceline {
+
+std::string why_not_welcome(const HelloHead& hello, const std::string& fingerprint, const std::string& run, int shard,
+                            int shards) {
+  if (hello.protocol != HelloHead{}.protocol) {
+    return fmt::format("the server speaks protocol {}, not {}; use the same Paceline everywhere", HelloHead{}.protocol,
+                       hello.protocol);
+  }
+  if (hello.run != run) {
+    return fmt::format("this is the run '{}', not '{}'; look at the addresses of the servers", run, hello.run);
+  }
+  if (hello.fingerprint != fingerprint) {
+    return fmt::format("the model or its shards are others here ({} of {} shards); use the same recipe everywhere",
+                       shard, shards);
+  }
+  if (hello.role == PeerRole::worker && (hello.id < 0 || hello.id >= Coordinator::kFirstObserver)) {
+    return fmt::format("there can be no worker {}", hello.id);
+  }
+  if (hello.role == PeerRole::observer && (hello.id < 0 || hello.id >= kMostObservers)) {
+    return fmt::format("there can be no observer {}; they count from 0 to {}", hello.id, kMostObservers - 1);
+  }
+  if (hello.role == PeerRole::shard && (shard != 0 || hello.id <= 0 || hello.id >= shards)) {
+    return fmt::format("shard {} calls shard {} of {}; shards 1 and up call shard 0", hello.id, shard, shards);
+  }
+  return "";
+}
+
+std::unique_ptr<ClientConnection> call_server(const std::string& address, int shard, int shards,
+                                              const TransportSecurity& security, const TransportLimits& limits,
+                                              const HelloHead& hello) {
+  auto connection = connect(address, security, limits);
+  Message answer;
+  try {
+    connection->send({to_wire(Head(hello)), {}});
+    answer = connection->receive(kWelcomeTimeoutMs);
+  } catch (const PeerError& failure) {
+    if (std::string(failure.what()).find(kRefusal) != std::string::npos) throw RefusedError(failure.what());
+    throw;
+  }
+  const Head head = head_from(answer.head);
+  const auto* welcome = std::get_if<WelcomeHead>(&head);
+  if (welcome == nullptr) throw PeerError(fmt::format("{} did not say which server it is", address));
+  if (welcome->shard != shard || welcome->shards != shards) {
+    throw RefusedError(fmt::format("{} is shard {} of {}, not {} of {}: give all servers, shard 0 first", address,
+                                   welcome->shard, welcome->shards, shard, shards));
+  }
+  return connection;
+}
+
+}  // namespace paceline

@@ -1,0 +1,243 @@
+#include "paceline/serving/chief.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "paceline/comm/engine_local.h"
+#include "paceline/core/file.h"
+#include "paceline/core/number_text.h"
+#include "paceline/core/version.h"
+#include "paceline/metrics/run_chart.h"
+#include "paceline/models/state.h"
+#include "paceline/schedule/from_recipe.h"
+#include "paceline/serving/server_state.h"
+#include "paceline/train/assemble.h"
+
+namespace paceline {
+namespace {
+
+constexpr auto kLookEvery = std::chrono::milliseconds(200);
+
+bool passes_multiple(double from, double to, double interval) {
+  constexpr double kRounding = 1e-9;
+  return interval > 0 && std::floor(to / interval + kRounding) > std::floor(from / interval + kRounding);
+}
+
+}  // namespace
+
+Chief::Chief(Recipe recipe, ChiefOptions options)
+    : recipe_(std::move(recipe)),
+      options_(std::move(options)),
+      alone_(make_local_group()),
+      device_(open_device(recipe_, *alone_)),
+      data_(open_data(recipe_, options_.catalog)),
+      flat_(build_model(recipe_, options_.catalog, *data_.train)),
+      plan_(server_plan(recipe_, flat_.model(), data_.train->size(), options_.workers)),
+      batch_(batch_schedule(recipe_, options_.workers, data_.train->size())),
+      length_(run_length(recipe_.train, batch_, data_.train->size())),
+      evaluator_(data_, recipe_, *alone_, device_),
+      checkpoints_(options_.run_folder.checkpoints(), recipe_.checkpoint.keep),
+      speed_(clock_.now_ns()) {
+  flat_.model().to(device_);
+  state_.seed = recipe_.train.seed;
+  make_directories(options_.run_folder.root);
+  replace_file(options_.run_folder.recipe(), print_recipe(recipe_));
+  recorder_ = std::make_unique<Recorder>(options_.run_folder.root, 0);
+}
+
+Chief::~Chief() = default;
+
+Summary Chief::run() {
+  if (options_.log) {
+    options_.log->info("training {} ({} parameters) on {}: {} images, {:.4g} epochs; {}: {} workers, {} server{}",
+                       recipe_.model.name, with_commas(flat_.count()), recipe_.data.name,
+                       with_commas(data_.train->size()), length_.epochs, recipe_.sync.policy, options_.workers,
+                       options_.servers.size(), options_.servers.size() == 1 ? "" : "s");
+    if (const std::string remark = plan_remark(recipe_); !remark.empty()) options_.log->info("{}", remark);
+  }
+  observer_ = std::make_unique<ServerObserver>(WorkerOptions{.servers = options_.servers,
+                                                             .map = plan_.map,
+                                                             .run = options_.run,
+                                                             .security = options_.security,
+                                                             .log = options_.log});
+  begun_ns_ = clock_.now_ns();
+  speed_.skip_to(begun_ns_);
+  int64_t recorded_step = 0;
+  while (ending_.empty()) {
+    const double epoch_before = epoch();
+    look(/*weights=*/false);
+    if (state_.step - recorded_step >= recipe_.train.log_every_steps) {
+      record();
+      recorded_step = state_.step;
+    }
+    if (!seen_.over && passes_multiple(epoch_before, epoch(), recipe_.train.eval_every_epochs)) evaluate();
+    if (!seen_.over && passes_multiple(epoch_before, epoch(), 1)) write_checkpoint();
+    show_progress();
+    if (recipe_.train.target_accuracy > 0 && state_.target_seconds >= 0) {
+      ending_ = "target";
+    } else if (seen_.over) {
+      ending_ = recipe_.train.max_steps > 0 && epoch() < length_.epochs ? "max_steps" : "epochs";
+    } else if (options_.stop.stop_requested()) {
+      ending_ = "interrupted";
+    } else {
+      std::this_thread::sleep_for(kLookEvery);
+    }
+  }
+  if (state_.step > recorded_step) record();
+  if (ending_ != "target") evaluate();
+  write_checkpoint();
+  show_progress();
+  if (options_.progress) options_.progress->finish();
+  return summarise();
+}
+
+void Chief::look(bool weights) {
+  const uint64_t before = state_.cursor_samples;
+  ServerSnapshot snapshot = observer_->observe({.weights = weights, .states = false});
+  const int64_t now_ns = clock_.now_ns();
+  seen_ = std::move(snapshot);
+  seen_seconds_ = 1e-9 * static_cast<double>(now_ns - begun_ns_);
+  state_.step = static_cast<int64_t>(seen_.version);
+  state_.cursor_samples = seen_.used_samples;
+  state_.train_seconds = seen_seconds_;
+  speed_.add(static_cast<double>(state_.cursor_samples - before), now_ns);
+  news_.clear();
+  double loss = 0, accuracy = 0;
+  for (const std::vector<float>& numbers : seen_.statistics) {
+    news_.push_back(WorkerNews::from_numbers(numbers));
+    loss += news_.back().loss;
+    accuracy += news_.back().accuracy;
+  }
+  if (news_.empty()) return;
+  state_.train_loss = loss / static_cast<double>(news_.size());
+  state_.train_accuracy = accuracy / static_cast<double>(news_.size());
+}
+
+void Chief::record() {
+  Recorder::Values values = {
+      {"loss", state_.train_loss}, {"accuracy", state_.train_accuracy}, {"images_per_second", speed_.per_second()}};
+  for (const auto& [name, value] : figures_of(seen_.metrics)) values.emplace_back(name, value);
+  recorder_->record("train", state_.step, epoch(), state_.train_seconds, values);
+  for (size_t worker = 0; worker < news_.size(); ++worker) {
+    const WorkerNews& news = news_[worker];
+    recorder_->record_of("worker", std::to_string(worker), state_.step, epoch(), state_.train_seconds,
+                         {{"loss", news.loss},
+                          {"samples", news.samples},
+                          {"compute_ms", news.compute_ms},
+                          {"push_ms", news.push_ms},
+                          {"wait_ms", news.wait_ms},
+                          {"pull_ms", news.pull_ms}});
+  }
+}
+
+void Chief::evaluate() {
+  look(/*weights=*/true);
+  flat_.load(seen_.states.at("weights"));
+  std::vector<std::span<const float>> statistics;
+  for (const WorkerNews& news : news_) statistics.emplace_back(news.statistics);
+  flat_.load_mean_statistics(statistics);
+  const int64_t from_ns = clock_.now_ns();
+  const Evaluation evaluation = evaluator_(flat_.model());
+  state_.eval_seconds += 1e-9 * static_cast<double>(clock_.now_ns() - from_ns);
+  state_.evaluated_step = state_.step;
+  state_.test_loss = std::isfinite(evaluation.loss) ? evaluation.loss : -1;
+  state_.test_accuracy = evaluation.top1;
+  state_.test_top5 = evaluation.top5;
+  state_.best_accuracy = std::max(state_.best_accuracy, evaluation.top1);
+  if (recipe_.train.target_accuracy > 0 && evaluation.top1 >= recipe_.train.target_accuracy &&
+      state_.target_seconds < 0) {
+    state_.target_seconds = seen_seconds_;  // when the weights were as they are: evaluation takes its own time
+    state_.target_epoch = epoch();
+  }
+  recorder_->record("test", state_.step, epoch(), seen_seconds_,
+                    {{"loss", evaluation.loss}, {"accuracy", evaluation.top1}, {"top5", evaluation.top5}});
+  if (options_.log)
+    options_.log->info("epoch {:<6.4g} test accuracy {:.2f} %  (top-5 {:.2f} %)  test loss {:.4f}", epoch(),
+                       100 * evaluation.top1, 100 * evaluation.top5, evaluation.loss);
+}
+
+void Chief::write_checkpoint() {
+  seen_ = observer_->observe({.weights = true, .states = true});
+  state_.step = static_cast<int64_t>(seen_.version);
+  state_.cursor_samples = seen_.used_samples;
+  flat_.load(seen_.states.at("weights"));
+  recorder_->flush();
+  checkpoints_.write(flat_.model(), ServerState(seen_.states), state_);
+}
+
+void Chief::show_progress() {
+  if (!options_.progress) return;
+  const double left =
+      length_.epochs * static_cast<double>(data_.train->size()) - static_cast<double>(state_.cursor_samples);
+  options_.progress->update({.epoch = epoch(),
+                             .epochs = length_.epochs,
+                             .step = state_.step,
+                             .steps = std::max(length_.steps, state_.step),
+                             .loss = state_.train_loss,
+                             .accuracy = state_.train_accuracy,
+                             .test_accuracy = state_.test_accuracy,
+                             .images_per_second = speed_.per_second(),
+                             .seconds_left = left / speed_.per_second()},
+                            clock_.now_ns());
+}
+
+// Of the workers that are there at the end, over all their steps. Nothing of it is hidden behind computing yet.
+GroupCosts Chief::costs() const {
+  std::vector<StepCosts> of_workers;
+  for (const WorkerNews& news : news_) {
+    const double seconds = 1e-3 * news.steps;
+    of_workers.push_back({.steps = static_cast<int64_t>(news.steps),
+                          .step_s = seconds * (news.compute_ms + news.push_ms + news.wait_ms + news.pull_ms),
+                          .compute_s = seconds * news.compute_ms,
+                          .communication_s = seconds * (news.push_ms + news.pull_ms),
+                          .waiting_s = seconds * (news.push_ms + news.wait_ms + news.pull_ms)});
+  }
+  return group_costs(of_workers);
+}
+
+Summary Chief::summarise() {
+  const Summary summary = {
+      .recipe = recipe_.title,
+      .model = recipe_.model.name,
+      .data = recipe_.data.name,
+      .device = recipe_.train.device,
+      .precision = recipe_.train.precision,
+      .engine = "grpc",
+      .codec = recipe_.comm.codec,
+      .version = kVersion,
+      .ending = ending_,
+      .parameters = static_cast<int64_t>(flat_.count()),
+      .ranks = options_.workers,
+      .threads = std::max<int64_t>(recipe_.train.threads, 1),
+      .global_batch = static_cast<int64_t>(batch_.at(epoch())),
+      .epochs = epoch(),
+      .steps = state_.step,
+      .samples = static_cast<int64_t>(state_.cursor_samples),
+      .train_seconds = state_.train_seconds,
+      .eval_seconds = state_.eval_seconds,
+      .images_per_second = static_cast<double>(state_.cursor_samples) / std::max(state_.train_seconds, 1e-9),
+      .train_loss = state_.train_loss,
+      .test_loss = state_.test_loss,
+      .test_accuracy = state_.test_accuracy,
+      .test_top5 = state_.test_top5,
+      .best_accuracy = state_.best_accuracy,
+      .target_seconds = state_.target_seconds,
+      .target_epoch = state_.target_epoch,
+      .weights_sha256 = weights_sha256(flat_.model()),
+      .peak_rss_bytes = peak_rss_bytes()};
+  recorder_->flush();
+  replace_file(options_.run_folder.summary(), to_json(summary).dump(2) + "\n");
+  replace_file(options_.run_folder.root / "sync.json", nlohmann::json::parse(seen_.metrics).dump(2) + "\n");
+  replace_file(options_.run_folder.chart(), run_chart_svg(options_.run_folder.root));
+  return summary;
+}
+
+double Chief::epoch() const {
+  return static_cast<double>(state_.cursor_samples) / static_cast<double>(data_.train->size());
+}
+
+}  // namespace paceline

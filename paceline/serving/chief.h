@@ -1,0 +1,84 @@
+// Chief: who looks after a run on a parameter server: it evaluates what the servers have, writes metrics and
+// checkpoints, and says when the run is over. It computes no gradients, and workers never wait for it.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <stop_token>
+
+#include "paceline/comm/group.h"
+#include "paceline/core/clock.h"
+#include "paceline/core/log.h"
+#include "paceline/core/recipe.h"
+#include "paceline/metrics/meters.h"
+#include "paceline/metrics/progress.h"
+#include "paceline/metrics/recorder.h"
+#include "paceline/ps/observer.h"
+#include "paceline/serving/flat_model.h"
+#include "paceline/serving/server_plan.h"
+#include "paceline/serving/worker_news.h"
+#include "paceline/train/catalog.h"
+#include "paceline/train/checkpoint.h"
+#include "paceline/train/evaluator.h"
+#include "paceline/train/run_folder.h"
+#include "paceline/train/run_length.h"
+#include "paceline/train/summary.h"
+
+namespace paceline {
+
+struct ChiefOptions {
+  int workers = 1;
+  std::vector<std::string> servers;
+  TransportSecurity security;
+  std::string run;
+  RunFolder run_folder;
+  Log* log = nullptr;
+  Progress* progress = nullptr;
+  std::stop_token stop;
+  Catalog catalog;
+};
+
+class Chief {
+ public:
+  Chief(Recipe recipe, ChiefOptions options);
+  ~Chief();
+
+  // Until all samples are used, the target is reached, or somebody asks to stop. Throws PeerError when servers stay
+  // away.
+  Summary run();
+
+ private:
+  void look(bool weights);
+  void record();
+  void evaluate();
+  void write_checkpoint();
+  void show_progress();
+  GroupCosts costs() const;
+  Summary summarise();
+  double epoch() const;
+
+  const Recipe recipe_;
+  ChiefOptions options_;
+  SteadyClock clock_;
+  std::unique_ptr<Group> alone_;
+  torch::Device device_;
+  DatasetPair data_;
+  FlatModel flat_;
+  ServerPlan plan_;
+  BatchSchedule batch_;
+  RunLength length_;
+  Evaluator evaluator_;
+  CheckpointStore checkpoints_;
+  std::unique_ptr<Recorder> recorder_;
+  std::unique_ptr<ServerObserver> observer_;
+
+  ServerSnapshot seen_;
+  std::vector<WorkerNews> news_;  // of each worker that has told some
+  RunState state_;
+  RateMeter speed_;
+  int64_t begun_ns_ = 0;
+  double seen_seconds_ = 0;  // since the run began, at seen_
+  std::string ending_;
+};
+
+}  // namespace paceline

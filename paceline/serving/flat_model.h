@@ -1,0 +1,39 @@
+// FlatModel: a model's parameters and gradients as one run of f32 numbers, in the order of a ShardMap: what travels to
+// and from a parameter server.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "paceline/models/model.h"
+#include "paceline/optim/parameter.h"
+#include "paceline/ps/shard_map.h"
+
+namespace paceline {
+
+class FlatModel {
+ public:
+  explicit FlatModel(std::shared_ptr<Model> model);
+
+  Model& model() { return *model_; }
+  const std::vector<Parameter>& parameters() const { return parameters_; }
+  uint64_t count() const { return count_; }
+
+  std::vector<float> weights() const;
+  void load(std::span<const float> weights);              // into the model
+  void gather_gradient(std::span<float> gradient) const;  // 0 where a parameter has none
+
+  // Running means and variances of batch normalisation, with their counters.
+  std::vector<float> statistics() const;
+  // Of several workers, each as statistics() gave it: the mean of means and of squares, from which the variance
+  // follows. Nothing happens where there are none.
+  void load_mean_statistics(const std::vector<std::span<const float>>& of_workers);
+
+ private:
+  std::shared_ptr<Model> model_;
+  std::vector<Parameter> parameters_;
+  uint64_t count_ = 0;
+};
+
+}  // namespace paceline

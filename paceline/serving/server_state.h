@@ -1,0 +1,29 @@
+// ServerState: the state of a server's optimizer, as checkpoints take an optimizer's: one tensor for each of its
+// arrays, over all parameters, in the order of the ShardMap.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "paceline/optim/optimizer.h"
+
+namespace paceline {
+
+class ServerState : public Optimizer {
+ public:
+  // "weights" is left out: the model has them.
+  explicit ServerState(const std::map<std::string, std::vector<float>>& states);
+
+  void step(const StepCoefficients& coefficients) override;  // never: the servers do (InternalError)
+  State state() const override { return state_; }
+
+ private:
+  State state_;
+};
+
+// The figures of a server's metrics (JSON) that are worth a line of metrics.jsonl: gradients by what became of them,
+// mean staleness, the gap between the fastest and the slowest worker, k, live workers. What is missing is left out.
+std::vector<std::pair<std::string, double>> figures_of(const std::string& metrics);
+
+}  // namespace paceline

@@ -1,0 +1,181 @@
+#include "paceline/serving/worker_loop.h"
+
+#include <ATen/Parallel.h>
+#include <fmt/format.h>
+
+#include <cmath>
+#include <thread>
+
+#include "paceline/comm/engine_local.h"
+#include "paceline/precision/finite_check.h"
+#include "paceline/schedule/from_recipe.h"
+#include "paceline/train/assemble.h"
+#include "paceline/train/device_settings.h"
+#include "paceline/train/divergence.h"
+#include "paceline/train/dropout_seed.h"
+#include "paceline/train/forward.h"
+#include "paceline/train/loss.h"
+
+namespace paceline {
+namespace {
+
+constexpr int64_t kNewsEveryNs = 300'000'000;
+constexpr uint64_t kStreamedElements = 1 << 18;  // that are worth a message of their own during backward
+
+std::shared_ptr<Model> on(torch::Device device, std::shared_ptr<Model> model) {
+  model->to(device);
+  return model;
+}
+
+torch::Device device_of(const Recipe& recipe) {
+  const auto alone = make_local_group();
+  return open_device(recipe, *alone);
+}
+
+}  // namespace
+
+WorkerLoop::WorkerLoop(Recipe recipe, WorkerLoopOptions options)
+    : recipe_(std::move(recipe)),
+      options_(std::move(options)),
+      device_(device_of(recipe_)),
+      data_(open_data(recipe_, options_.catalog)),
+      flat_(on(device_, build_model(recipe_, options_.catalog, *data_.train))),
+      plan_(server_plan(recipe_, flat_.model(), data_.train->size(), options_.workers)),
+      rate_(rate_schedule(recipe_,
+                          static_cast<int64_t>(batch_schedule(recipe_, options_.workers, data_.train->size()).at(0)))),
+      samples_(data_.train, data_.normalisation,
+               {.crop_padding = recipe_.augment.crop_padding,
+                .flip = recipe_.augment.flip,
+                .cutout = recipe_.augment.cutout},
+               recipe_.train.seed, device_),
+      parameters_(flat_.count()),
+      push_(flat_.count()) {
+  settle_device(recipe_, device_);
+  at::set_num_threads(options_.threads);
+  if (updates_alone(recipe_)) optimizer_ = build_optimizer(recipe_, options_.catalog, flat_.model(), 1);
+}
+
+WorkerLoop::~WorkerLoop() = default;
+
+void WorkerLoop::run() {
+  flat_.model().train();
+  server_.emplace(WorkerOptions{.servers = options_.servers,
+                                .map = plan_.map,
+                                .worker = options_.worker,
+                                .run = options_.run,
+                                .codec = updates_alone(recipe_) ? "none" : recipe_.comm.codec,
+                                .security = options_.security,
+                                .log = options_.log});
+  if (!optimizer_ && recipe_.comm.overlap && recipe_.comm.codec == "none")
+    stream_ = std::make_unique<GradientStream>(flat_, push_, kStreamedElements, [this](uint64_t begin, uint64_t count) {
+      server_->push_ready(push_, begin, count);
+    });
+  std::optional<Assignment> assignment = server_->join(parameters_);
+  while (assignment && !options_.stop.stop_requested()) {
+    flat_.load(parameters_);
+    const int64_t from_ns = clock_.now_ns();
+    const double rate = compute(assignment->lease);
+    slow_down(clock_.now_ns() - from_ns);
+    compute_s_ += 1e-9 * static_cast<double>(clock_.now_ns() - from_ns);
+    ++steps_;
+    if (clock_.now_ns() - told_ns_ >= kNewsEveryNs) tell_news();
+    assignment = server_->push(push_, assignment->lease.range.size(), rate, parameters_);
+  }
+  tell_news();
+  server_->leave();
+}
+
+// For experiments with workers of different speed.
+void WorkerLoop::slow_down(int64_t computed_ns) const {
+  const auto worker = static_cast<size_t>(options_.worker);
+  if (worker >= recipe_.sync.slowdown.size()) return;
+  const double more = recipe_.sync.slowdown[worker] - 1;
+  std::this_thread::sleep_for(std::chrono::nanoseconds(static_cast<int64_t>(more * static_cast<double>(computed_ns))));
+}
+
+double WorkerLoop::compute(const SampleLease& lease) {
+  const double rate = rate_(epoch_at(lease.cursor_samples));
+  if (optimizer_) {
+    make_local_steps(lease);
+    push_ = flat_.weights();
+  } else {
+    gradient_of(lease.range, lease);
+    if (stream_) {
+      stream_->finish();
+    } else {
+      flat_.gather_gradient(push_);
+    }
+  }
+  return rate;
+}
+
+// The mean over the range's samples, in the parameters' gradients.
+void WorkerLoop::gradient_of(const BatchRange& range, const SampleLease& lease) {
+  const TrainingBatch batch = samples_.load(range);
+  seed_dropout(recipe_.train.seed, static_cast<int64_t>(lease.step), lease.share);
+  for (const Parameter& parameter : flat_.parameters()) parameter.tensor.mutable_grad().reset();
+  const auto count = static_cast<int64_t>(batch.count);
+  const int64_t at_once = recipe_.batch.micro > 0 ? recipe_.batch.micro : count;
+  double losses = 0;
+  for (int64_t done = 0; done < count; done += at_once) {
+    const int64_t part = std::min(at_once, count - done);
+    const torch::Tensor labels = batch.labels.narrow(0, done, part);
+    const torch::Tensor logits = logits_of(flat_.model(), batch.images.narrow(0, done, part), recipe_.train.precision);
+    const torch::Tensor loss = loss_sum(recipe_.loss, logits, labels);
+    if (stream_ && done + part == count) stream_->expect_last_pass();
+    (loss / count).backward();
+    losses += loss.item<double>();
+    correct_ += correct_top1(logits.detach(), labels).item<int64_t>();
+  }
+  if (!std::isfinite(losses)) fail(lease, "the loss is not finite");
+  std::vector<torch::Tensor> gradients;
+  for (const Parameter& parameter : flat_.parameters())
+    if (parameter.tensor.grad().defined()) gradients.push_back(parameter.tensor.grad());
+  if (any_not_finite(gradients, device_).item<float>() > 0) fail(lease, "a gradient is not finite");
+  loss_sum_ += losses;
+  samples_since_ += count;
+  samples_all_ += count;
+}
+
+void WorkerLoop::make_local_steps(const SampleLease& lease) {
+  for (const BatchRange& range : local_batches(recipe_, lease, options_.workers)) {
+    gradient_of(range, lease);
+    // A global step takes every worker one batch further.
+    const uint64_t ahead = (range.begin - lease.range.begin) * static_cast<uint64_t>(options_.workers);
+    const double epoch = epoch_at(lease.cursor_samples + ahead);
+    optimizer_->step({.rate = rate_(epoch), .momentum = recipe_.optimizer.momentum, .epoch = epoch});
+  }
+}
+
+void WorkerLoop::tell_news() {
+  told_ns_ = clock_.now_ns();
+  if (samples_since_ == 0) return;
+  const auto per_step_ms = [&](double seconds) {
+    return static_cast<float>(1e3 * seconds / static_cast<double>(std::max<int64_t>(steps_, 1)));
+  };
+  const ServerWorker::Costs costs = server_->costs();
+  const auto count = static_cast<double>(samples_since_);
+  const WorkerNews news = {.loss = static_cast<float>(loss_sum_ / count),
+                           .accuracy = static_cast<float>(static_cast<double>(correct_) / count),
+                           .samples = static_cast<float>(samples_all_),
+                           .steps = static_cast<float>(steps_),
+                           .compute_ms = per_step_ms(compute_s_),
+                           .push_ms = per_step_ms(costs.push_s),
+                           .wait_ms = per_step_ms(costs.wait_s),
+                           .pull_ms = per_step_ms(costs.pull_s),
+                           .statistics = flat_.statistics()};
+  server_->send_statistics(news.to_numbers());
+  loss_sum_ = 0;
+  correct_ = samples_since_ = 0;
+}
+
+double WorkerLoop::epoch_at(uint64_t cursor_samples) const {
+  return static_cast<double>(cursor_samples) / static_cast<double>(data_.train->size());
+}
+
+void WorkerLoop::fail(const SampleLease& lease, const std::string& what) const {
+  throw DivergenceError(fmt::format("worker {}, step {} (epoch {:.4g}): {}: the run diverged; {}", options_.worker,
+                                    lease.step + 1, epoch_at(lease.cursor_samples), what, kAgainstDivergence));
+}
+
+}  // namespace paceline

@@ -1,0 +1,75 @@
+// WorkerLoop: one worker of a run on a parameter server: gets parameters and samples, computes, pushes, until the run
+// is over.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <stop_token>
+
+#include "paceline/core/clock.h"
+#include "paceline/core/log.h"
+#include "paceline/core/recipe.h"
+#include "paceline/optim/optimizer.h"
+#include "paceline/ps/worker.h"
+#include "paceline/schedule/schedule.h"
+#include "paceline/serving/flat_model.h"
+#include "paceline/serving/gradient_stream.h"
+#include "paceline/serving/lease_samples.h"
+#include "paceline/serving/server_plan.h"
+#include "paceline/serving/worker_news.h"
+#include "paceline/train/catalog.h"
+
+namespace paceline {
+
+struct WorkerLoopOptions {
+  int worker = 0;
+  int workers = 1;  // that the run expects
+  std::vector<std::string> servers;
+  TransportSecurity security;
+  std::string run;
+  int threads = 1;
+  std::stop_token stop;
+  Log* log = nullptr;
+  Catalog catalog;
+};
+
+class WorkerLoop {
+ public:
+  // Opens the data and builds the model. Throws RecipeError, DataError.
+  WorkerLoop(Recipe recipe, WorkerLoopOptions options);
+  ~WorkerLoop();
+
+  // Throws TrainingError when loss or gradients are no longer finite, PeerError when the servers stay away.
+  void run();
+
+ private:
+  double compute(const SampleLease& lease);  // the rate that its gradient wants
+  void gradient_of(const BatchRange& range, const SampleLease& lease);
+  void make_local_steps(const SampleLease& lease);
+  void slow_down(int64_t computed_ns) const;
+  void tell_news();
+  double epoch_at(uint64_t cursor_samples) const;
+  [[noreturn]] void fail(const SampleLease& lease, const std::string& what) const;
+
+  const Recipe recipe_;
+  WorkerLoopOptions options_;
+  SteadyClock clock_;
+  torch::Device device_;
+  DatasetPair data_;
+  FlatModel flat_;
+  ServerPlan plan_;
+  Schedule rate_;
+  LeaseSamples samples_;
+  std::unique_ptr<Optimizer> optimizer_;  // of workers that step alone
+  std::vector<float> parameters_, push_;
+  std::optional<ServerWorker> server_;
+  std::unique_ptr<GradientStream> stream_;  // where gradients leave while backward computes
+
+  double loss_sum_ = 0;  // since the last news, as the following
+  int64_t correct_ = 0, samples_since_ = 0;
+  int64_t samples_all_ = 0, steps_ = 0;
+  double compute_s_ = 0;
+  int64_t told_ns_ = 0;
+};
+
+}  // namespace paceline

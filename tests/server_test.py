@@ -1,0 +1,151 @@
+"""Training on a parameter server: real processes, as users start them.
+
+usage: server_test.py PACELINE
+"""
+
+import json
+import os
+import pathlib
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+PACELINE = str(pathlib.Path(sys.argv.pop(1)).resolve())
+POLICIES = ["bsp", "asp", "ssp", "drop_worker", "k_sync", "adaptive_k", "easgd"]
+
+SMALL = """
+[model]
+name = "small_cnn"
+
+[data]
+name = "synthetic"
+train_samples = 2000
+test_samples = 200
+channels = 1
+image_size = 28
+
+[batch]
+global = 64
+
+[train]
+epochs = 1
+threads = 1
+"""
+
+
+def read_weights(run):
+    newest = sorted((run / "checkpoints").iterdir())[-1] / "weights.safetensors"
+    data = newest.read_bytes()
+    length = struct.unpack("<Q", data[:8])[0]
+    header = json.loads(data[8:8 + length])
+    weights = {}
+    for name, entry in header.items():
+        if name == "__metadata__" or "running_" in name or "num_batches" in name:  # which worker has which share is chance
+            continue
+        begin, end = (8 + length + offset for offset in entry["data_offsets"])
+        weights[name] = struct.unpack(f"<{(end - begin) // 4}f", data[begin:end])
+    return weights
+
+
+def largest_difference(one, other):
+    """Relative to each tensor's largest number."""
+    assert one.keys() == other.keys()
+    return max(max(abs(a - b) for a, b in zip(one[name], other[name])) / (max(map(abs, one[name])) or 1) for name in one)
+
+
+class ServerTest(unittest.TestCase):
+    maxDiff = None
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def recipe(self, text):
+        file = self.folder / "r.toml"
+        file.write_text(text)
+        return str(file)
+
+    def command(self, recipe, out, *arguments, ranks=4):
+        return [PACELINE, "train", recipe, "--ranks", str(ranks), "--out", str(self.folder / out), "--quiet", *arguments]
+
+    def train(self, recipe, out, *arguments, ranks=4, expect=0):
+        done = subprocess.run(self.command(recipe, out, *arguments, ranks=ranks), capture_output=True, text=True, timeout=240)
+        self.assertEqual(done.returncode, expect, done.stdout + done.stderr)
+        return done
+
+    def summary(self, out):
+        return json.loads((self.folder / out / "summary.json").read_text())
+
+    def test_bsp_trains_as_all_reduce(self):
+        recipe = self.recipe(SMALL.replace("train_samples = 2000", "train_samples = 250"))
+        self.train(recipe, "ranks", ranks=3)
+        self.train(recipe, "served", "--set", "sync.policy=bsp", "--set", "sync.servers=2", ranks=3)
+        self.assertLess(largest_difference(read_weights(self.folder / "ranks"), read_weights(self.folder / "served")), 1e-5)
+        self.assertEqual(self.summary("served")["steps"], self.summary("ranks")["steps"])
+        self.assertEqual(self.summary("served")["samples"], 250)
+
+    def test_every_policy_uses_every_sample_and_counts_every_gradient(self):
+        recipe = self.recipe(SMALL)
+        for policy in POLICIES:
+            with self.subTest(policy=policy):
+                self.train(recipe, policy, "--set", f"sync.policy={policy}", "--set", "sync.slowdown=[3]", "--set", "optimizer.rate=0.02")
+                self.assertEqual(self.summary(policy)["samples"], 2000)
+                counts = json.loads((self.folder / policy / "sync.json").read_text())
+                used = sum(counts["total"][what] for what in ("accumulated", "applied", "merged", "dropped", "exchanged"))
+                shares = 4 * 32 if policy != "easgd" else 4 * 4  # of an epoch; exchanges: one for ten batches
+                self.assertEqual(used, shares)
+
+    def test_a_killed_worker_is_not_waited_for(self):
+        recipe = self.recipe(SMALL.replace("epochs = 1", "epochs = 6"))
+        command = self.command(recipe, "killed", "--set", "sync.policy=bsp", "--set", "sync.lease_seconds=1")
+        chief = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        try:
+            worker = self.child_of(chief, "PACELINE_WORKER=2")
+            self.wait_for(lambda: (self.folder / "killed" / "metrics.jsonl").exists() and
+                          (self.folder / "killed" / "metrics.jsonl").stat().st_size > 0)
+            os.kill(worker, signal.SIGKILL)
+            output, errors = chief.communicate(timeout=200)
+        finally:
+            chief.kill()
+        self.assertEqual(chief.returncode, 0, errors)
+        self.assertIn("worker 2 killed by signal 9 (Killed); its samples go to the others", errors)
+        self.assertEqual(self.summary("killed")["samples"], 12000)
+
+    def test_a_policy_that_is_none_and_keys_that_do_not_go_are_refused(self):
+        recipe = self.recipe(SMALL)
+        done = self.train(recipe, "wrong", "--set", "sync.policy=bps", expect=3)
+        self.assertIn("did you mean 'bsp'", done.stderr)
+        done = self.train(recipe, "wrong", "--set", "sync.policy=bsp", "--set", "comm.codec=topk", expect=3)
+        self.assertIn("use none, fp16, bf16 or int8", done.stderr)
+        self.assertFalse((self.folder / "wrong").exists())
+
+    def child_of(self, parent, variable):
+        def find():
+            for folder in pathlib.Path("/proc").iterdir():
+                if not folder.name.isdigit():
+                    continue
+                try:
+                    status = (folder / "status").read_text()
+                    if f"PPid:\t{parent.pid}\n" in status and variable.encode() in (folder / "environ").read_bytes().split(b"\0"):
+                        return int(folder.name)
+                except OSError:
+                    continue
+            return None
+        return self.wait_for(find)
+
+    def wait_for(self, condition, seconds=60):
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            if found := condition():
+                return found
+            time.sleep(0.02)
+        self.fail("it did not happen")
+
+
+if __name__ == "__main__":
+    unittest.main()
