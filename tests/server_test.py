@@ -6,6 +6,7 @@ usage: server_test.py PACELINE
 import json
 import os
 import pathlib
+import random
 import signal
 import struct
 import subprocess
@@ -15,6 +16,7 @@ import time
 import unittest
 
 PACELINE = str(pathlib.Path(sys.argv.pop(1)).resolve())
+ROUNDS = 200 if os.environ.get("PACELINE_SOAK") else 4  # make soak
 POLICIES = ["bsp", "asp", "ssp", "drop_worker", "k_sync", "adaptive_k", "easgd"]
 
 SMALL = """
@@ -116,6 +118,75 @@ class ServerTest(unittest.TestCase):
         self.assertIn("worker 2 killed by signal 9 (Killed); its samples go to the others", errors)
         self.assertEqual(self.summary("killed")["samples"], 12000)
 
+    def test_a_run_goes_on_from_its_checkpoint(self):
+        recipe = self.recipe(SMALL.replace("train_samples = 2000", "train_samples = 250").replace("epochs = 1", "epochs = 4"))
+        keys = ["--set", "sync.policy=bsp", "--set", "sync.servers=2"]
+        self.train(recipe, "whole", *keys, ranks=2)
+        self.train(recipe, "parts", *keys, "--set", "train.max_steps=6", ranks=2)
+        done = self.train(recipe, "parts", *keys, "--resume", ranks=2)
+        self.assertEqual(self.summary("parts")["samples"], 1000)
+        self.assertEqual(self.summary("parts")["steps"], self.summary("whole")["steps"])
+        self.assertLess(largest_difference(read_weights(self.folder / "whole"), read_weights(self.folder / "parts")), 1e-5)
+
+    def test_servers_and_workers_that_are_killed_are_started_again(self):
+        recipe = self.recipe(SMALL.replace("train_samples = 2000", "train_samples = 6000"))
+        keys = ["--set", "sync.policy=bsp", "--set", "sync.servers=2"]
+        self.train(recipe, "undisturbed", *keys, ranks=2)
+        command = self.command(recipe, "disturbed", *keys, "--set", "train.log_every_steps=10", "--set", "sync.lease_seconds=30", "--restart", ranks=2)
+        chief = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        try:
+            for argument in ("--shard=1/2", "--shard=0/2", "PACELINE_WORKER=1"):
+                self.wait_for(lambda: self.lines("disturbed") > {"--shard=1/2": 0, "--shard=0/2": 1}.get(argument, 2))
+                os.kill(self.child_of(chief, argument), signal.SIGKILL)
+            output, errors = chief.communicate(timeout=200)
+        finally:
+            chief.kill()
+        self.assertEqual(chief.returncode, 0, errors)
+        for name in ("server 0", "server 1", "worker 1"):
+            self.assertIn(f"{name} killed by signal 9 (Killed): it was started again", errors)
+        self.assertEqual(self.summary("disturbed")["samples"], 6000)
+        self.assertEqual(self.summary("disturbed")["steps"], self.summary("undisturbed")["steps"])
+        self.assertLess(largest_difference(read_weights(self.folder / "undisturbed"), read_weights(self.folder / "disturbed")), 1e-3)
+
+    def test_kills_at_random_moments_over_all_policies(self):
+        """Servers, the coordinator among them, and workers: the run ends by itself, with every sample used."""
+        draw = random.Random(7)
+        recipe = self.recipe(SMALL.replace("train_samples = 2000", "train_samples = 4000"))
+        for number in range(ROUNDS):
+            policy = POLICIES[number % len(POLICIES)]
+            out = f"round-{number}"
+            command = self.command(recipe, out, "--set", f"sync.policy={policy}", "--set", "sync.servers=2", "--set", "optimizer.rate=0.01",
+                                   "--set", "sync.lease_seconds=2", "--restart", ranks=3)
+            with self.subTest(policy=policy, number=number):
+                chief = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+                try:
+                    self.child_of(chief, "PACELINE_WORKER=2")
+                    for _ in range(2):
+                        victim = draw.choice(["--shard=0/2", "--shard=1/2", "PACELINE_WORKER=0", "PACELINE_WORKER=1", "PACELINE_WORKER=2"])
+                        time.sleep(draw.uniform(0, 1.5))  # a random moment; whatever it hits, the end must be the same
+                        try:
+                            os.kill(self.child_of(chief, victim, seconds=0), signal.SIGKILL)
+                        except (TypeError, ProcessLookupError):
+                            pass  # the run is over already
+                    output, errors = chief.communicate(timeout=120)
+                finally:
+                    chief.kill()
+                self.assertEqual(chief.returncode, 0, errors)
+                self.assertEqual(self.summary(out)["samples"], 4000, errors)
+
+    def lines(self, out):
+        metrics = self.folder / out / "metrics.jsonl"
+        return sum(1 for line in metrics.read_text().splitlines() if '"kind":"train"' in line) if metrics.exists() else 0
+
+    def test_workers_find_their_own_rate(self):
+        """From a hundredth of a good rate: each worker's own rate rises, and the loss falls further."""
+        recipe = self.recipe(SMALL)
+        losses = {}
+        for rate in ("schedule", "barzilai_borwein"):
+            self.train(recipe, rate, "--set", "sync.policy=bsp", "--set", "optimizer.rate=0.0005", "--set", f"sync.rate={rate}", ranks=2)
+            losses[rate] = self.summary(rate)["test_loss"]
+        self.assertLess(losses["barzilai_borwein"], 0.8 * losses["schedule"])
+
     def test_a_policy_that_is_none_and_keys_that_do_not_go_are_refused(self):
         recipe = self.recipe(SMALL)
         done = self.train(recipe, "wrong", "--set", "sync.policy=bps", expect=3)
@@ -124,19 +195,23 @@ class ServerTest(unittest.TestCase):
         self.assertIn("use none, fp16, bf16 or int8", done.stderr)
         self.assertFalse((self.folder / "wrong").exists())
 
-    def child_of(self, parent, variable):
+    def child_of(self, parent, sign, seconds=60):
+        """The child with this variable in its environment, or with this option ("--shard=0/2") among its arguments."""
         def find():
             for folder in pathlib.Path("/proc").iterdir():
                 if not folder.name.isdigit():
                     continue
                 try:
                     status = (folder / "status").read_text()
-                    if f"PPid:\t{parent.pid}\n" in status and variable.encode() in (folder / "environ").read_bytes().split(b"\0"):
+                    signs = (folder / "environ").read_bytes().split(b"\0")
+                    words = (folder / "cmdline").read_bytes().split(b"\0")
+                    signs += [b"=".join(pair) for pair in zip(words, words[1:])]
+                    if f"PPid:\t{parent.pid}\n" in status and sign.encode() in signs:
                         return int(folder.name)
                 except OSError:
                     continue
             return None
-        return self.wait_for(find)
+        return self.wait_for(find) if seconds else find()
 
     def wait_for(self, condition, seconds=60):
         until = time.monotonic() + seconds

@@ -12,6 +12,7 @@
 #include "paceline/core/recipe.h"
 #include "paceline/ps/server.h"
 #include "paceline/serving/flat_model.h"
+#include "paceline/serving/server_checkpoint.h"
 #include "paceline/serving/server_plan.h"
 #include "paceline/train/assemble.h"
 
@@ -25,6 +26,7 @@ struct ServeArguments {
   std::string shard = "0/1";
   std::string coordinator;
   std::string state;
+  std::string checkpoint;
   int workers = 1;
   ServerAccess access;
 };
@@ -56,9 +58,14 @@ ExitCode serve_shard(const ServeArguments& arguments) {
   const Interrupt interrupt([&] { log.info("stopping"); });
   const Catalog catalog;
   const DatasetPair data = open_data(recipe, catalog);
-  const FlatModel flat(build_model(recipe, catalog, *data.train));
-  const ServerPlan plan =
-      server_plan(recipe, *build_model(recipe, catalog, *data.train), data.train->size(), arguments.workers);
+  FlatModel flat(build_model(recipe, catalog, *data.train));
+  ServerPlan plan = server_plan(recipe, flat.model(), data.train->size(), arguments.workers);
+  std::optional<ServerRestart> restart;
+  if (!arguments.checkpoint.empty()) {
+    const ServerCheckpoint from = read_server_checkpoint({.folder = arguments.checkpoint}, flat.model());
+    plan.coordinator.leases = from.leases;
+    restart = from.of_shard(plan.map, place.shard);
+  }
   const std::vector<float> weights = flat.weights();
 
   ServerOptions options = {.listen = arguments.listen,
@@ -72,6 +79,7 @@ ExitCode serve_shard(const ServeArguments& arguments) {
                            .codec = updates_alone(recipe) ? "none" : recipe.comm.codec,
                            .state_folder = arguments.state.empty() ? server_state_folder(arguments.access.run(recipe))
                                                                    : std::filesystem::path(arguments.state),
+                           .restart = restart,
                            .log = &log};
   make_directories(options.state_folder);
   ParameterServer server(options, std::span(weights).subspan(plan.map.first(place.shard), plan.map.count(place.shard)));
@@ -105,6 +113,10 @@ void add_serve_command(CLI::App& app, ExitCode& result) {
   command
       ->add_option("--state", arguments->state,
                    "The folder that survives a killed server (default: below /dev/shm, by the run's name)")
+      ->type_name("DIR");
+  command
+      ->add_option("--checkpoint", arguments->checkpoint,
+                   "A checkpoint of this run, all servers from the same one: for servers whose state is lost")
       ->type_name("DIR");
   arguments->access.add_options(*command);
   command->footer(

@@ -85,6 +85,7 @@ class ServedRun {
   }
 
   Summary run() {
+    if (options_.resume) find_checkpoint();
     servers_ = options_.servers;
     if (servers_.empty()) start_servers();
     start_workers();
@@ -132,6 +133,21 @@ class ServedRun {
     return command;
   }
 
+  void find_checkpoint() {
+    const CheckpointStore store(options_.run_folder.checkpoints(), recipe_.checkpoint.keep);
+    const CheckpointStore::Search search = store.find_newest_intact();
+    for (const std::string& skipped : search.skipped)
+      options_.log->warning("skipped a damaged checkpoint: {}", skipped);
+    from_ = search.newest;
+    if (!from_) {
+      options_.log->info("no intact checkpoint in {}: starting from the beginning",
+                         options_.run_folder.checkpoints().string());
+      return;
+    }
+    store.remove_newer_than(*from_);
+    options_.log->info("resuming from {}: updates after it are lost", from_->folder.string());
+  }
+
   void start_servers() {
     const auto shards = static_cast<int>(recipe_.sync.servers);
     servers_.resize(static_cast<size_t>(shards));
@@ -150,6 +166,10 @@ class ServedRun {
           std::string("--workers"), std::to_string(options_.workers), std::string("--run"), run_,
           std::string("--state"), state_.string()})
       command.push_back(word);
+    if (from_) {
+      command.emplace_back("--checkpoint");
+      command.push_back(from_->folder.string());
+    }
     if (shard > 0) {
       command.emplace_back("--coordinator");
       command.push_back(servers_[0]);
@@ -202,6 +222,7 @@ class ServedRun {
                               .run_folder = options_.run_folder,
                               .log = options_.log,
                               .progress = options_.progress,
+                              .from = from_,
                               .stop = stop_.get_token()});
         summary_ = chief.run();
       } catch (...) {
@@ -258,6 +279,7 @@ class ServedRun {
   PollLoop loop_;
   Supervisor supervisor_;
   std::vector<std::string> servers_;
+  std::optional<CheckpointRef> from_;
   std::map<std::string, std::string> last_lines_;
   std::optional<Failure> failed_;  // a process of the run
 

@@ -22,6 +22,7 @@ struct ServedTrainOptions {
   std::vector<std::string> overrides;
   int workers = 1;
   std::vector<std::string> servers;  // that run already; empty: they are started here
+  bool resume = false;               // from the newest intact checkpoint, if there is one
   bool restart = false;              // servers and workers that die are started again
   ServerAccess access;
   RunFolder run_folder;

@@ -137,12 +137,14 @@ ExitCode train(const TrainArguments& arguments, const Recipe& recipe) {
 // On a parameter server: as the chief, which starts the other processes, or as a worker that it has started.
 ExitCode train_served(const TrainArguments& arguments, Recipe recipe) {
   if (!arguments.servers.empty()) recipe.sync.servers = static_cast<int64_t>(arguments.servers.size());
-  if (arguments.resume) throw UsageError("--resume does not go with a parameter server yet: start the run anew");
+  if (arguments.resume && !arguments.servers.empty())
+    throw UsageError("--resume does not go with --servers: servers resume, by 'paceline serve --checkpoint'");
   if (!arguments.trace.empty()) throw UsageError("--trace does not go with a parameter server");
   ServedTrainOptions options = {.recipe_file = arguments.recipe,
                                 .overrides = arguments.overrides,
                                 .workers = std::max(arguments.ranks, 1),
                                 .servers = arguments.servers,
+                                .resume = arguments.resume,
                                 .restart = arguments.restart,
                                 .access = arguments.access};
   if (const std::optional<int> worker = own_worker_number()) {

@@ -153,6 +153,8 @@ struct Recipe {
     bool look_ahead = true;
     int64_t interval = 10;
     double elasticity = 0.9;
+    std::string rate = "schedule";  // schedule | barzilai_borwein
+    double most_rate = 0;
     std::vector<double> slowdown;
     double lease_seconds = 10;
   } sync;

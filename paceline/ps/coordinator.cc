@@ -26,6 +26,9 @@ Coordinator::Coordinator(const CoordinatorOptions& options, Registry<PolicyFacto
       leases_(options.plan),
       executed_(static_cast<size_t>(options.shards), 0) {
   CHECK_GT(options.shards, 0);
+  if (options.leases.empty()) return;
+  leases_.load(options.leases);
+  leases_.give_back_all();
 }
 
 bool Coordinator::over() const { return leases_.all_used() && members_.empty(); }

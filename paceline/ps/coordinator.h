@@ -63,6 +63,7 @@ struct CoordinatorOptions {
   std::string policy = "bsp";
   SyncSettings sync;
   LeasePlan plan;
+  std::string leases = "";  // SampleLeases::save() of the run that this one goes on from; empty: it begins
   int shards = 1;
   int64_t lease_ns = 10'000'000'000;       // a worker that is silent for so long is gone
   int64_t first_wait_ns = 60'000'000'000;  // that the first step waits for expected workers that have not come

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <future>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "paceline/core/check.h"
 #include "paceline/core/clock.h"
@@ -107,6 +108,11 @@ void CoordinatorService::observe(int observer, const ObserveHead& wish, Peer con
 }
 
 void CoordinatorService::answer(int observer, const ObserveHead& wish, const Peer& connection) {
+  if (wish.states && coordinator_.counts().round_gradients() > 0) {
+    // Gradients that wait for their step are no state: a checkpoint now would lose them, though their samples are used.
+    until_step_.push_back([=, this] { answer(observer, wish, connection); });
+    return;
+  }
   Coordinator::Outgoing outgoing;
   if (wish.weights || wish.states) {
     outgoing = coordinator_.observe(observer_place(observer, wish.states), now_ns());
@@ -123,7 +129,8 @@ void CoordinatorService::answer(int observer, const ObserveHead& wish, const Pee
     const auto kept = std::make_shared<std::vector<float>>(values);
     send_or_not(connection, {to_wire(Head(StatisticsHead{})), Body(std::as_bytes(std::span(*kept)), kept)});
   }
-  send_or_not(connection, {to_wire(Head(news)), {}});
+  const auto leases = std::make_shared<std::string>(wish.states ? coordinator_.leases().save() : "");
+  send_or_not(connection, {to_wire(Head(news)), Body(std::as_bytes(std::span(*leases)), leases)});
 }
 
 void CoordinatorService::shard_is_here(int shard, uint64_t executed, Peer connection) {
@@ -231,6 +238,9 @@ void CoordinatorService::deliver(const Coordinator::Outgoing& outgoing) {
     }
     if (known->second.connection) known->second.connection->close("this worker was silent for too long");
     workers_.erase(known);
+  }
+  if (!until_step_.empty() && coordinator_.counts().round_gradients() == 0) {
+    for (const auto& answer_now : std::exchange(until_step_, {})) strand_.post(answer_now);
   }
   over_ = coordinator_.over();
   left_ = over_ && !was_over_ && workers_.empty();

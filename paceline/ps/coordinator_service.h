@@ -77,6 +77,7 @@ class CoordinatorService : public ShardUplink {
   std::map<int, uint64_t> executed_;  // by shard, as they report
   std::set<int> forgotten_;           // shards that were away need to hear of them
   std::map<int, std::vector<float>> statistics_;
+  std::vector<std::function<void()>> until_step_;  // answers to observers that wait for the end of a round
 
   bool was_over_ = false;  // when it started: workers that were not told may still call
   std::atomic<bool> over_ = false, left_ = false;

@@ -19,6 +19,16 @@ class ServerObserver::Session {
               .run = options_.run};
   }
 
+  ~Session() {
+    if (lines_.empty()) return;
+    try {
+      lines_[0]->send({to_wire(Head(LeaveHead{})), {}});
+      lines_[0]->close("the observer has seen enough");
+    } catch (const PeerError&) {
+      // Nobody waits for it there.
+    }
+  }
+
   ServerSnapshot observe(const Wish& wish) {
     const int64_t began_ns = SteadyClock().now_ns();
     BackOff back_off;
@@ -58,6 +68,8 @@ class ServerObserver::Session {
         const Head head = head_from(message.head);
         if (const auto* said = std::get_if<NewsHead>(&head); said && shard == 0) {
           news = *said;
+          snapshot.leases.resize(message.body.size());
+          message.body.copy_to(std::as_writable_bytes(std::span(snapshot.leases)));
           told = true;
         } else if (std::holds_alternative<StatisticsHead>(head)) {
           auto& values = snapshot.statistics.emplace_back(message.body.size() / sizeof(float));
@@ -86,6 +98,8 @@ class ServerObserver::Session {
     if (part.offset > count || part.count > count - part.offset || body.size() != part.count * sizeof(float)) {
       throw PeerError(fmt::format("shard {} sent elements that it does not have", shard));
     }
+    snapshot.steps = part.steps;
+    snapshot.rate = part.rate;
     std::vector<float>& values = snapshot.states[part.state];
     values.resize(options_.map.total());
     const auto into = std::span(values).subspan(options_.map.first(shard) + part.offset, part.count);

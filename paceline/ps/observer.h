@@ -19,6 +19,9 @@ struct ServerSnapshot {
   uint64_t version = 0;
   uint64_t used_samples = 0;
   bool over = false;
+  uint64_t steps = 0;  // of the optimizer, and the last one's rate; with weights
+  double rate = 0;
+  std::string leases;                                // SampleLeases::save(); with states
   std::string metrics;                               // JSON
   std::map<std::string, std::vector<float>> states;  // "weights"; with states, the optimizer's
   std::vector<std::vector<float>> statistics;        // of every worker that has sent some

@@ -297,6 +297,8 @@ template <class Io, Either<SnapshotHead> T>
 void fields(Io& io, T& head) {
   count(io, head.version);
   count(io, head.index, 1);
+  count(io, head.steps);
+  real(io, head.rate);
   text(io, head.state, kMostStateBytes);
   elements(io, head);
 }

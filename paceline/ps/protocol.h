@@ -6,7 +6,7 @@
 //   shard -> worker        welcome, parameters (segments, after each release)
 //   shard -> coordinator   hello, staged, report, norms
 //   coordinator -> shard   command, whole_norms, forget
-//   observer -> coordinator  observe; all shards answer with snapshot segments, shard 0 with news
+//   observer -> coordinator  observe, leave; all shards answer with snapshot segments, shard 0 with news
 //
 // Little-endian, of fixed layout after a byte for the kind; what is too short, too long or out of range is refused
 // (PeerError) before anything is done with it.
@@ -86,11 +86,13 @@ struct ObserveHead {
 struct SnapshotHead {
   uint64_t version = 0;
   uint64_t index = 0;
-  std::string state;  // "weights", or a name of Shard::states()
+  uint64_t steps = 0;  // of the optimizer, also before the run went on from a checkpoint
+  double rate = 0;     // of the last step
+  std::string state;   // "weights", or a name of Shard::states()
   uint64_t offset = 0, count = 0;
   bool last = false;  // of this shard's answer
 };
-struct NewsHead {
+struct NewsHead {      // the body, of a look at the states: SampleLeases::save()
   uint64_t index = 0;  // of the release command
   uint64_t used_samples = 0;
   uint64_t steps = 0;  // versions

@@ -49,8 +49,9 @@ std::vector<Head> examples() {
       NormsHead{.index = 6, .norms = norms},
       WholeNormsHead{.index = 7, .norms = norms},
       ForgetHead{.worker = 8},
-      ObserveHead{.states = true},
-      SnapshotHead{.version = 2, .index = 3, .state = "weights", .offset = 4, .count = 5, .last = true},
+      ObserveHead{.weights = true, .states = false},
+      SnapshotHead{
+          .version = 2, .index = 3, .steps = 6, .rate = 0.5, .state = "weights", .offset = 4, .count = 5, .last = true},
       NewsHead{.index = 1, .used_samples = 2, .steps = 3, .over = true, .metrics = "{\"k\": 4}"}};
 }
 
@@ -124,7 +125,7 @@ TEST(Protocol, IsLittleEndianAfterTheKind) {
 
 TEST(Protocol, TheLargestHeadsFitIntoAMessage) {
   EXPECT_LE(to_wire(NormsHead{.index = 1, .norms = std::vector<SquaredNorms>(4000)}).size(), kMostHeadBytes);
-  EXPECT_LE(to_wire(NewsHead{.index = 1, .metrics = std::string(32 * 1024, ' ')}).size(), kMostHeadBytes);
+  EXPECT_LE(to_wire(NewsHead{.metrics = std::string(32 * 1024, ' ')}).size(), kMostHeadBytes);
   EXPECT_EQ(there_and_back(NormsHead{.index = 1, .norms = std::vector<SquaredNorms>(4000)}).norms.size(), 4000u);
 }
 

@@ -57,6 +57,12 @@ std::optional<SampleLease> SampleLeases::share_at(uint64_t number, uint64_t step
   return std::nullopt;
 }
 
+std::optional<SampleLease> SampleLeases::share_numbered(uint64_t number) const {
+  std::optional<SampleLease> share = SampleLeases(plan_).next_;
+  while (share && share->number < number) share = after(*share);
+  return share;
+}
+
 std::optional<SampleLease> SampleLeases::after(const SampleLease& lease) const {
   return share_at(lease.number + 1, lease.step, lease.cursor_samples, lease.share + 1);
 }
@@ -94,6 +100,10 @@ void SampleLeases::give_back(int worker) {
   held_.erase(found);
 }
 
+void SampleLeases::give_back_all() {
+  while (!held_.empty()) give_back(held_.begin()->first);
+}
+
 bool SampleLeases::available() const { return next_ || !returned_.empty(); }
 bool SampleLeases::all_used() const { return !available() && held_.empty(); }
 uint64_t SampleLeases::used_samples() const { return used_samples_; }
@@ -123,6 +133,9 @@ void SampleLeases::load(const std::string& text) {
     }
     for (const nlohmann::json& saved : state.at("held"))
       loaded.held_.emplace(saved.at(0).get<int>(), lease_from(saved.at(1)));
+    // All were leased; but of a plan that has become longer there are more.
+    if (!loaded.next_)
+      loaded.next_ = loaded.share_numbered(loaded.used_shares_ + loaded.held_.size() + loaded.returned_.size());
     *this = std::move(loaded);
   } catch (const nlohmann::json::exception& error) {
     throw DataError(

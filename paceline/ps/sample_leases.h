@@ -44,6 +44,7 @@ class SampleLeases {
   std::optional<SampleLease> lease(int worker);
   std::optional<SampleLease> held(int worker) const;
   void use(int worker);        // its gradient has been pushed. REQUIRES: it has one
+  void give_back_all();        // of a run that goes on from a checkpoint: nobody has any
   void give_back(int worker);  // it is gone; nothing happens where it has none
 
   bool available() const;  // whether lease() would give one
@@ -52,11 +53,13 @@ class SampleLeases {
   uint64_t used_shares() const;
 
   std::string save() const;             // JSON
-  void load(const std::string& state);  // throws DataError for what save() did not write. REQUIRES: the same plan
+  void load(const std::string& state);  // throws DataError for what save() did not write. REQUIRES: the same plan, but
+                                        // for its end, which may be later
 
  private:
   // The share of that number, looked for from this place in the plan on; nothing beyond the end of the run.
   std::optional<SampleLease> share_at(uint64_t number, uint64_t step, uint64_t cursor_samples, int share) const;
+  std::optional<SampleLease> share_numbered(uint64_t number) const;
   std::optional<SampleLease> after(const SampleLease& lease) const;
 
   LeasePlan plan_;

@@ -85,6 +85,24 @@ TEST(SampleLeasesTest, WhatWasGivenBackIsLeasedFirstLowestNumberFirst) {
   EXPECT_EQ(leases.used_samples(), 1u);
 }
 
+TEST(SampleLeasesTest, AnEndedRunGoesOnWhenItsPlanIsLonger) {
+  LeasePlan longer = small_plan(), shorter = longer;
+  shorter.total_samples = 15;
+  const std::vector<SampleLease> all = all_of(longer);
+  SampleLeases ended(shorter);
+  ASSERT_TRUE(ended.lease(7));
+  uint64_t used = 0;
+  for (; ended.lease(0); ++used) ended.use(0);
+
+  SampleLeases again(longer);
+  again.load(ended.save());
+  again.give_back_all();
+  EXPECT_FALSE(again.held(7));
+  EXPECT_EQ(again.lease(1), all[0]);  // what worker 7 had
+  EXPECT_EQ(again.lease(2), all[used + 1]);
+  EXPECT_EQ(again.used_shares(), used);
+}
+
 TEST(SampleLeasesTest, WhoHasOneGetsNoOtherAndWhoHasNoneUsesNone) {
   SampleLeases leases(small_plan());
   EXPECT_THROW(leases.use(0), InternalError);

@@ -5,6 +5,7 @@
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <thread>
 #include <unordered_map>
 
@@ -24,7 +25,8 @@ using std::chrono::steady_clock;
 
 constexpr uint64_t kSmallShard = 65'536;  // elements: a thread to hand them to would take longer than the work
 constexpr milliseconds kTick(200);
-constexpr milliseconds kFarewell(5'000);  // what workers and observers have to see that the run is over
+constexpr milliseconds kFarewell(5'000);   // what workers have to see that the run is over
+constexpr milliseconds kLastLook(60'000);  // what observers have: one that waits for another shard calls again
 
 ServerOptions checked(ServerOptions options) {
   CHECK_GE(options.shard, 0);
@@ -67,8 +69,6 @@ class ParameterServer::Running : public ConnectionHandler {
   void from_worker(const std::shared_ptr<Connection>& connection, const HelloHead& hello, const Head& head,
                    const Body& body);
   void tick();  // again and again
-  bool observed() const;
-
   const ServerOptions options_;
   const std::string fingerprint_;
 
@@ -77,6 +77,7 @@ class ParameterServer::Running : public ConnectionHandler {
   std::exception_ptr failure_;
   bool over_ = false, stopping_ = false;
   std::unordered_map<const Connection*, std::shared_ptr<Caller>> callers_;
+  std::set<int> observers_;  // that have said hello, and not that they leave
 
   Strand strand_;                   // of commands
   std::optional<Strand> thoughts_;  // of the coordinator, where it has its own
@@ -143,13 +144,6 @@ void ParameterServer::Running::tick() {
   }
 }
 
-bool ParameterServer::Running::observed() const {
-  for (const auto& [connection, caller] : callers_) {
-    if (caller->known && caller->hello.role == PeerRole::observer) return true;
-  }
-  return false;
-}
-
 void ParameterServer::Running::wait(std::stop_token stop) {
   std::unique_lock lock(mutex_);
   if (link_) {
@@ -157,8 +151,9 @@ void ParameterServer::Running::wait(std::stop_token stop) {
   } else {
     changed_.wait(lock, stop, [&] { return failure_ || coordinator_->over(); });
     if (!failure_ && !stop.stop_requested()) {
-      changed_.wait_for(lock, stop, kFarewell,
-                        [&] { return failure_ || (coordinator_->everybody_left() && !observed()); });
+      const auto all_left = [&] { return failure_ || (coordinator_->everybody_left() && observers_.empty()); };
+      if (!changed_.wait_for(lock, stop, kFarewell, all_left) && !observers_.empty())
+        changed_.wait_for(lock, stop, kLastLook, [&] { return failure_ || observers_.empty(); });
       lock.unlock();
       coordinator_->end();
       lock.lock();
@@ -217,6 +212,12 @@ void ParameterServer::Running::received(const std::shared_ptr<Connection>& conne
     }
     return coordinator_->from_shard(hello.id, head);
   }
+  if (std::holds_alternative<LeaveHead>(head) && hello.role == PeerRole::observer) {
+    const std::lock_guard lock(mutex_);
+    observers_.erase(hello.id);
+    changed_.notify_all();
+    return;
+  }
   const auto* observe = std::get_if<ObserveHead>(&head);
   if (observe == nullptr || !coordinator_) throw PeerError("observers ask shard 0, and ask for nothing else");
   coordinator_->observe(hello.id, *observe, connection);
@@ -237,6 +238,7 @@ void ParameterServer::Running::greet(const std::shared_ptr<Connection>& connecti
     const std::lock_guard lock(mutex_);
     caller.hello = *hello;
     caller.known = true;
+    if (hello->role == PeerRole::observer) observers_.insert(hello->id);
   }
   connection->send({to_wire(Head(WelcomeHead{
                         .shard = options_.shard, .shards = options_.map.shards(), .version = shard_->version()})),

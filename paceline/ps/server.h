@@ -9,7 +9,9 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <stop_token>
 #include <string>
@@ -23,6 +25,13 @@
 
 namespace paceline {
 
+// What a checkpoint has of one shard.
+struct ServerRestart {
+  std::map<std::string, std::vector<float>> states;  // of the optimizer, by their names; the shard's part
+  uint64_t steps = 0;
+  double rate = 0;
+};
+
 struct ServerOptions {
   std::string listen = "127.0.0.1:0";
   int shard = 0;
@@ -32,9 +41,11 @@ struct ServerOptions {
   std::string coordinator_address;  // of the others: where shard 0 listens
   TransportSecurity security;
   TransportLimits limits;
-  std::string run;                      // a name that all processes of the run have
-  std::string codec = "none";           // of gradients: none, fp16, bf16, int8 ... (codecs/)
-  std::filesystem::path state_folder;   // for the shard's file and the journal; on /dev/shm, see shard.h
+  std::string run;                     // a name that all processes of the run have
+  std::string codec = "none";          // of gradients: none, fp16, bf16, int8 ... (codecs/)
+  std::filesystem::path state_folder;  // for the shard's file and the journal; on /dev/shm, see shard.h
+  std::optional<ServerRestart>
+      restart;  // where the run goes on; not used where the state folder has the run's state already
   uint64_t segment_elements = 1 << 18;  // of parameters on the wire
   Log* log = nullptr;
 };

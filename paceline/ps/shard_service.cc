@@ -40,7 +40,24 @@ ShardService::ShardService(const ServerOptions& options, std::span<const float> 
       queued_(shard_.executed()),
       executed_(shard_.executed()),
       version_(shard_.version()) {
+  if (options.restart && shard_.executed() == 0 && shard_.counters().steps == 0) restart(*options.restart);
   reports_.push_back(shard_.last_report());
+}
+
+// Versions and commands count from 0 again; the optimizer's steps go on.
+void ShardService::restart(const ServerRestart& from) {
+  for (const Shard::State& state : shard_.states()) {
+    if (state.name == "weights") continue;  // the shard was made with them
+    const auto found = from.states.find(state.name);
+    if (found == from.states.end() || found->second.size() != state.values.size()) {
+      throw DataError(
+          fmt::format("the checkpoint has no '{}' of {} elements for shard {}: was it written with another "
+                      "optimizer or model?",
+                      state.name, state.values.size(), options_.shard));
+    }
+    std::ranges::copy(found->second, state.values.begin());
+  }
+  shard_.restore({.steps = from.steps, .rate = from.rate});
 }
 
 void ShardService::worker_is_here(int worker, uint64_t incarnation, const std::shared_ptr<Connection>& connection) {
@@ -199,7 +216,11 @@ void ShardService::send_snapshot(const Command& command) {
   for (const Shard::State& state : states) {
     const SharedCopies::Copy copy = copies_.make(state.values.size());
     std::ranges::copy(state.values, copy->begin());
-    SnapshotHead head = {.version = shard_.version(), .index = command.index, .state = state.name};
+    SnapshotHead head = {.version = shard_.version(),
+                         .index = command.index,
+                         .steps = shard_.counters().steps,
+                         .rate = shard_.counters().rate,
+                         .state = state.name};
     do {
       head.count = std::min(options_.segment_elements, copy->size() - head.offset);
       head.last = state.name == states.back().name && head.offset + head.count == copy->size();

@@ -63,6 +63,7 @@ class ShardService {
   Load load() const;
 
  private:
+  void restart(const ServerRestart& from);
   struct Forget {
     int worker;
   };

@@ -14,6 +14,7 @@
 #include "paceline/metrics/run_chart.h"
 #include "paceline/models/state.h"
 #include "paceline/schedule/from_recipe.h"
+#include "paceline/serving/server_checkpoint.h"
 #include "paceline/serving/server_state.h"
 #include "paceline/train/assemble.h"
 
@@ -43,10 +44,13 @@ Chief::Chief(Recipe recipe, ChiefOptions options)
       checkpoints_(options_.run_folder.checkpoints(), recipe_.checkpoint.keep),
       speed_(clock_.now_ns()) {
   flat_.model().to(device_);
+  if (options_.from) state_ = read_server_checkpoint(*options_.from, flat_.model()).state;
+  first_step_ = state_.step;
+  first_seconds_ = state_.train_seconds;
   state_.seed = recipe_.train.seed;
   make_directories(options_.run_folder.root);
   replace_file(options_.run_folder.recipe(), print_recipe(recipe_));
-  recorder_ = std::make_unique<Recorder>(options_.run_folder.root, 0);
+  recorder_ = std::make_unique<Recorder>(options_.run_folder.root, state_.step);
 }
 
 Chief::~Chief() = default;
@@ -66,7 +70,7 @@ Summary Chief::run() {
                                                              .log = options_.log});
   begun_ns_ = clock_.now_ns();
   speed_.skip_to(begun_ns_);
-  int64_t recorded_step = 0;
+  int64_t recorded_step = state_.step;
   while (ending_.empty()) {
     const double epoch_before = epoch();
     look(/*weights=*/false);
@@ -100,8 +104,8 @@ void Chief::look(bool weights) {
   ServerSnapshot snapshot = observer_->observe({.weights = weights, .states = false});
   const int64_t now_ns = clock_.now_ns();
   seen_ = std::move(snapshot);
-  seen_seconds_ = 1e-9 * static_cast<double>(now_ns - begun_ns_);
-  state_.step = static_cast<int64_t>(seen_.version);
+  seen_seconds_ = first_seconds_ + 1e-9 * static_cast<double>(now_ns - begun_ns_);
+  state_.step = first_step_ + static_cast<int64_t>(seen_.version);
   state_.cursor_samples = seen_.used_samples;
   state_.train_seconds = seen_seconds_;
   speed_.add(static_cast<double>(state_.cursor_samples - before), now_ns);
@@ -162,11 +166,11 @@ void Chief::evaluate() {
 
 void Chief::write_checkpoint() {
   seen_ = observer_->observe({.weights = true, .states = true});
-  state_.step = static_cast<int64_t>(seen_.version);
+  state_.step = first_step_ + static_cast<int64_t>(seen_.version);
   state_.cursor_samples = seen_.used_samples;
   flat_.load(seen_.states.at("weights"));
   recorder_->flush();
-  checkpoints_.write(flat_.model(), ServerState(seen_.states), state_);
+  write_server_checkpoint(checkpoints_, flat_.model(), seen_, state_);
 }
 
 void Chief::show_progress() {

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <stop_token>
 
 #include "paceline/comm/group.h"
@@ -34,6 +35,7 @@ struct ChiefOptions {
   RunFolder run_folder;
   Log* log = nullptr;
   Progress* progress = nullptr;
+  std::optional<CheckpointRef> from;  // where the run goes on
   std::stop_token stop;
   Catalog catalog;
 };
@@ -76,6 +78,8 @@ class Chief {
   std::vector<WorkerNews> news_;  // of each worker that has told some
   RunState state_;
   RateMeter speed_;
+  int64_t first_step_ = 0;  // of this part of the run
+  double first_seconds_ = 0;
   int64_t begun_ns_ = 0;
   double seen_seconds_ = 0;  // since the run began, at seen_
   std::string ending_;

@@ -15,6 +15,8 @@ class ServerState : public Optimizer {
   // "weights" is left out: the model has them.
   explicit ServerState(const std::map<std::string, std::vector<float>>& states);
 
+  void add(const std::string& name, torch::Tensor tensor) { state_[name] = std::move(tensor); }
+
   void step(const StepCoefficients& coefficients) override;  // never: the servers do (InternalError)
   State state() const override { return state_; }
 

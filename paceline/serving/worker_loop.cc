@@ -52,6 +52,14 @@ WorkerLoop::WorkerLoop(Recipe recipe, WorkerLoopOptions options)
       push_(flat_.count()) {
   settle_device(recipe_, device_);
   at::set_num_threads(options_.threads);
+  if (recipe_.sync.rate == "barzilai_borwein") {
+    const double batch = static_cast<double>(plan_.coordinator.plan.global_batch.at(0));
+    const auto reference = static_cast<double>(recipe_.schedule.reference_batch);
+    first_rate_ = recipe_.optimizer.rate * (reference > 0 ? batch / reference : 1);
+    const double most = recipe_.sync.most_rate > 0 ? recipe_.sync.most_rate : 10 * first_rate_;
+    if (most < first_rate_) recipe_.refuse("sync.most_rate", "lies below the rate that workers begin with");
+    worker_rate_ = std::make_unique<WorkerRate>(flat_.parameters(), useful_barzilai_borwein(first_rate_, most));
+  }
   if (updates_alone(recipe_)) optimizer_ = build_optimizer(recipe_, options_.catalog, flat_.model(), 1);
 }
 
@@ -105,8 +113,16 @@ double WorkerLoop::compute(const SampleLease& lease) {
     } else {
       flat_.gather_gradient(push_);
     }
+    if (worker_rate_) return own_rate(lease, rate);
   }
   return rate;
+}
+
+double WorkerLoop::own_rate(const SampleLease& lease, double scheduled) {
+  const double found = worker_rate_->next(
+      {.samples = static_cast<double>(lease.range.size()), .data_samples = static_cast<double>(data_.train->size())},
+      {});
+  return found * scheduled / first_rate_;
 }
 
 // The mean over the range's samples, in the parameters' gradients.

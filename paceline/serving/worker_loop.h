@@ -10,6 +10,7 @@
 #include "paceline/core/log.h"
 #include "paceline/core/recipe.h"
 #include "paceline/optim/optimizer.h"
+#include "paceline/optim/worker_rate.h"
 #include "paceline/ps/worker.h"
 #include "paceline/schedule/schedule.h"
 #include "paceline/serving/flat_model.h"
@@ -48,6 +49,7 @@ class WorkerLoop {
   void make_local_steps(const SampleLease& lease);
   void slow_down(int64_t computed_ns) const;
   void tell_news();
+  double own_rate(const SampleLease& lease, double scheduled);
   double epoch_at(uint64_t cursor_samples) const;
   [[noreturn]] void fail(const SampleLease& lease, const std::string& what) const;
 
@@ -60,7 +62,9 @@ class WorkerLoop {
   ServerPlan plan_;
   Schedule rate_;
   LeaseSamples samples_;
-  std::unique_ptr<Optimizer> optimizer_;  // of workers that step alone
+  std::unique_ptr<Optimizer> optimizer_;     // of workers that step alone
+  std::unique_ptr<WorkerRate> worker_rate_;  // of workers that find their own
+  double first_rate_ = 0;                    // what it begins with: optimizer.rate, scaled to the batch
   std::vector<float> parameters_, push_;
   std::optional<ServerWorker> server_;
   std::unique_ptr<GradientStream> stream_;  // where gradients leave while backward computes

@@ -26,6 +26,7 @@ class SyncCounts {
   OfWorker total() const;
   const std::map<uint64_t, uint64_t>& staleness() const { return staleness_; }  // how many gradients were so stale
   uint64_t steps() const { return version_; }
+  int round_gradients() const { return round_gradients_; }          // that wait for their step
   int last_step_gradients() const { return last_step_gradients_; }  // that were in time for it: adaptive k's k
 
   // Steps that the fastest live worker has finished more than the slowest. Who joins begins at the slowest one's count.
