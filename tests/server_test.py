@@ -128,25 +128,25 @@ class ServerTest(unittest.TestCase):
         self.assertEqual(self.summary("parts")["steps"], self.summary("whole")["steps"])
         self.assertLess(largest_difference(read_weights(self.folder / "whole"), read_weights(self.folder / "parts")), 1e-5)
 
-    def test_servers_and_workers_that_are_killed_are_started_again(self):
+    def test_servers_that_are_killed_are_started_again_and_nothing_shows(self):
         recipe = self.recipe(SMALL.replace("train_samples = 2000", "train_samples = 6000"))
         keys = ["--set", "sync.policy=bsp", "--set", "sync.servers=2"]
         self.train(recipe, "undisturbed", *keys, ranks=2)
         command = self.command(recipe, "disturbed", *keys, "--set", "train.log_every_steps=10", "--set", "sync.lease_seconds=30", "--restart", ranks=2)
         chief = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         try:
-            for argument in ("--shard=1/2", "--shard=0/2", "PACELINE_WORKER=1"):
-                self.wait_for(lambda: self.lines("disturbed") > {"--shard=1/2": 0, "--shard=0/2": 1}.get(argument, 2))
+            for number, argument in enumerate(("--shard=1/2", "--shard=0/2")):
+                self.wait_for(lambda: self.lines("disturbed") > number)
                 os.kill(self.child_of(chief, argument), signal.SIGKILL)
             output, errors = chief.communicate(timeout=200)
         finally:
             chief.kill()
         self.assertEqual(chief.returncode, 0, errors)
-        for name in ("server 0", "server 1", "worker 1"):
+        for name in ("server 0", "server 1"):
             self.assertIn(f"{name} killed by signal 9 (Killed): it was started again", errors)
         self.assertEqual(self.summary("disturbed")["samples"], 6000)
         self.assertEqual(self.summary("disturbed")["steps"], self.summary("undisturbed")["steps"])
-        self.assertLess(largest_difference(read_weights(self.folder / "undisturbed"), read_weights(self.folder / "disturbed")), 1e-3)
+        self.assertLess(largest_difference(read_weights(self.folder / "undisturbed"), read_weights(self.folder / "disturbed")), 1e-5)
 
     def test_kills_at_random_moments_over_all_policies(self):
         """Servers, the coordinator among them, and workers: the run ends by itself, with every sample used."""

@@ -44,6 +44,20 @@ class Run:
             self.command += ["--set", f"{name}={value if isinstance(value, str) else toml(value)}"]
         self.command += ["--out", str(self.folder), "--quiet"]
 
+    def first_of_family(self, runs):
+        """The first seeds of all cells that this one competes with."""
+        return [run for run in runs if run.cell.family == self.cell.family and run.seed == run.cell.seeds[0]]
+
+    def wanted(self, runs):
+        """Whether to make it; None: that is not known yet."""
+        if not self.cell.family or self.seed == self.cell.seeds[0]:
+            return True
+        rivals = self.first_of_family(runs)
+        if not all(rival.done() for rival in rivals):
+            return None
+        accuracy = {rival.cell.name: -1 if rival.verdict.exists() else rival.summary()["test_accuracy"] for rival in rivals}
+        return max(accuracy, key=accuracy.get) == self.cell.name
+
     def done(self):
         return (self.folder / "summary.json").exists() and self.summary()["ending"] != "interrupted" or self.verdict.exists()
 
@@ -105,9 +119,15 @@ def train_all(runs, options):
         if over and waiting:
             print(f"out of time: {len(waiting)} runs are not begun", flush=True)
             waiting = []
-        while waiting and len(under_way) < options.jobs:
-            under_way.append(waiting.pop(0))
-            under_way[-1].start()
+        waiting = [run for run in waiting if run.wanted(runs) is not False]
+        ready = [run for run in waiting if run.wanted(runs)]
+        if waiting and not ready and not under_way:
+            print(f"{len(waiting)} runs wait for rivals that are not made", flush=True)  # --seeds, or a failure
+            break
+        for run in ready[:options.jobs - len(under_way)]:
+            waiting.remove(run)
+            under_way.append(run)
+            run.start()
         for run in list(under_way):
             if (words := run.ended()) is not None:
                 under_way.remove(run)
@@ -132,6 +152,9 @@ def table(names, results, target):
         text += f"\n### {name}\n\n| cell | test accuracy, % | best | epochs to {100 * target:g} % | steps | images/s | seeds | diverged |\n" + "| --- " * 8 + "|\n"
         for cell in LISTS[name]():
             mine = [result for result in results if result["cell"] == cell.name]
+            if cell.family and len(mine) == 1 and any(len([r for r in results if r["cell"] == rival.name]) > 1
+                                                      for rival in LISTS[name]() if rival.family == cell.family):
+                continue  # a setting that was not the best
             good = [result for result in mine if "test_accuracy" in result]
             if not mine:
                 continue

@@ -109,14 +109,18 @@ TEST_F(StrangersTest, WrongSegmentsAreRefused) {
                                    {{of_no_assignment}, 8'000, "but its assignment is number"}};
   ServerWorker other(worker(1));
   std::vector<float> others(run_.elements);
-  std::thread side([&] { other.join(others); });
+  std::jthread side([&] { other.join(others); });
   uint64_t incarnation = 500;
   for (const Case& wrong : cases) {
-    const auto line = connect(servers_.addresses()[0], {}, {});
     HelloHead greeting = hello(0);
     greeting.incarnation = ++incarnation;
-    line->send({to_wire(Head(greeting)), {}});
-    std::string failure = error_of([&] { line->receive(kPatienceMs); });
+    std::unique_ptr<ClientConnection> line;
+    std::string failure;
+    do {  // as workers do that are started again: until the server has noticed the end of the one before
+      line = connect(servers_.addresses()[0], {}, {});
+      line->send({to_wire(Head(greeting)), {}});
+      failure = error_of([&] { line->receive(kPatienceMs); });
+    } while (failure.find("is there already") != std::string::npos);
     ASSERT_EQ(failure, "");
     line->send({to_wire(Head(JoinHead{})), {}});
     const Head go = head_from(line->receive(kPatienceMs).head);
@@ -127,11 +131,8 @@ TEST_F(StrangersTest, WrongSegmentsAreRefused) {
       if (head.push.sequence == 1) head.push.sequence = std::get<GoHead>(go).assignment.sequence;
       line->send({to_wire(Head(head)), test_message("", wrong.bytes).body});
     }
-    EXPECT_THAT(error_of([&] { line->receive(kPatienceMs); }), HasSubstr(wrong.why));
-    // The next one comes when the server has noticed the end of this one.
     ASSERT_THAT(error_of([&] { line->receive(kPatienceMs); }), HasSubstr(wrong.why));
   }
-  side.join();
 }
 
 TEST(ServerWorker, GivesUpWhenServersStayAwayAndSaysWhatToDo) {
