@@ -90,6 +90,8 @@ class ServerTest(unittest.TestCase):
         self.assertLess(largest_difference(read_weights(self.folder / "ranks"), read_weights(self.folder / "served")), 1e-5)
         self.assertEqual(self.summary("served")["steps"], self.summary("ranks")["steps"])
         self.assertEqual(self.summary("served")["samples"], 250)
+        self.assertGreater(self.summary("served")["compute_seconds_per_step"], 0)
+        self.assertGreater(self.summary("served")["communication_seconds_per_step"], 0)
 
     def test_every_policy_uses_every_sample_and_counts_every_gradient(self):
         recipe = self.recipe(SMALL)

@@ -224,6 +224,7 @@ Summary Chief::summarise() {
       .train_seconds = state_.train_seconds,
       .eval_seconds = state_.eval_seconds,
       .images_per_second = static_cast<double>(state_.cursor_samples) / std::max(state_.train_seconds, 1e-9),
+      .costs = costs(),
       .train_loss = state_.train_loss,
       .test_loss = state_.test_loss,
       .test_accuracy = state_.test_accuracy,
