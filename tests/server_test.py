@@ -189,6 +189,42 @@ class ServerTest(unittest.TestCase):
             losses[rate] = self.summary(rate)["test_loss"]
         self.assertLess(losses["barzilai_borwein"], 0.8 * losses["schedule"])
 
+    def serve(self, recipe, *arguments):
+        server = subprocess.Popen([PACELINE, "serve", recipe, "--set", "sync.policy=bsp", "--workers", "2", *arguments], stdout=subprocess.PIPE,
+                                  stderr=subprocess.PIPE, text=True)
+        self.addCleanup(server.communicate)
+        self.addCleanup(server.kill)
+        return server, server.stdout.readline().removeprefix("listening on ").strip()
+
+    def test_servers_of_ones_own_begin_anew_for_every_run(self):
+        recipe, state = self.recipe(SMALL), self.folder / "state"
+        accuracy = []
+        for out in ("one", "two"):
+            server, address = self.serve(recipe, "--state", str(state))
+            self.train(recipe, out, "--set", "sync.policy=bsp", "--servers", address, ranks=2)
+            self.assertEqual(server.wait(timeout=60), 0)
+            self.assertGreater(self.summary(out)["compute_seconds_per_step"], 0)
+            self.assertFalse(state.exists())
+            accuracy.append(self.summary(out)["test_loss"])
+        self.assertAlmostEqual(*accuracy, places=3)
+
+    def test_a_server_that_cannot_begin_leaves_nothing(self):
+        recipe, state = self.recipe(SMALL), self.folder / "state"
+        server, address = self.serve(recipe, "--state", str(state), "--listen", "0.0.0.0:0")
+        self.assertEqual((server.wait(timeout=60), address), (2, ""))
+        self.assertFalse(state.exists())
+
+    def test_tls_and_strangers(self):
+        recipe, certs = self.recipe(SMALL), str(self.folder / "certs")
+        subprocess.run([PACELINE, "certs", certs], check=True, capture_output=True)
+        server, address = self.serve(recipe, "--certs", certs, "--state", str(self.folder / "state"))
+        stranger = subprocess.run(self.command(recipe, "stranger", "--set", "sync.policy=bsp", "--servers", address, ranks=2), capture_output=True, text=True,
+                                  timeout=200)
+        self.assertEqual(stranger.returncode, 7, stranger.stderr)
+        self.train(recipe, "known", "--set", "sync.policy=bsp", "--servers", address, "--certs", certs, ranks=2)
+        self.assertEqual(self.summary("known")["samples"], 2000)
+        self.assertEqual(server.wait(timeout=60), 0)
+
     def test_a_policy_that_is_none_and_keys_that_do_not_go_are_refused(self):
         recipe = self.recipe(SMALL)
         done = self.train(recipe, "wrong", "--set", "sync.policy=bps", expect=3)

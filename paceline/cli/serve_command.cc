@@ -81,12 +81,21 @@ ExitCode serve_shard(const ServeArguments& arguments) {
                                                                    : std::filesystem::path(arguments.state),
                            .restart = restart,
                            .log = &log};
-  make_directories(options.state_folder);
-  ParameterServer server(options, std::span(weights).subspan(plan.map.first(place.shard), plan.map.count(place.shard)));
-  fmt::print("listening on {}\n", server.address());
-  std::fflush(stdout);
-  server.wait(interrupt.token());
-  return interrupt.token().stop_requested() ? ExitCode::interrupted : ExitCode::success;
+  const bool goes_on = has_state(options.state_folder, place.shard);
+  if (goes_on) log.info("going on with the state in {}; remove it to begin anew", options.state_folder.string());
+  try {
+    ParameterServer server(options,
+                           std::span(weights).subspan(plan.map.first(place.shard), plan.map.count(place.shard)));
+    fmt::print("listening on {}\n", server.address());
+    std::fflush(stdout);
+    server.wait(interrupt.token());
+  } catch (...) {  // what never began leaves nothing; what was under way can go on
+    if (!goes_on) remove_state(options.state_folder, place.shard);
+    throw;
+  }
+  if (interrupt.token().stop_requested()) return ExitCode::interrupted;
+  remove_state(options.state_folder, place.shard);  // the run is over: the next one of this name begins anew
+  return ExitCode::success;
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include "paceline/core/check.h"
 #include "paceline/core/clock.h"
 #include "paceline/ps/server_call.h"
+#include "paceline/ps/state_names.h"
 
 namespace paceline {
 namespace {
@@ -31,8 +32,8 @@ CoordinatorService::CoordinatorService(const ServerOptions& options, Strand& str
     : options_(options),
       strand_(strand),
       coordinator_(options.coordinator, builtin_policies()),
-      journal_(options.state_folder / "coordinator"),
-      whole_norms_(options.state_folder / "norms", options.map.shards()) {
+      journal_(options.state_folder / kJournalFolder),
+      whole_norms_(options.state_folder / kNormsFile, options.map.shards()) {
   const JournalContents before = journal_.recover();
   if (before.state) coordinator_.load(*before.state);
   for (const CoordinatorEvent& event : before.events) coordinator_.replay(event);

@@ -15,6 +15,7 @@
 #include "paceline/ps/coordinator_service.h"
 #include "paceline/ps/server_call.h"
 #include "paceline/ps/shard_service.h"
+#include "paceline/ps/state_names.h"
 #include "paceline/rendezvous/quiet_thread.h"
 
 namespace paceline {
@@ -259,6 +260,20 @@ void ParameterServer::Running::from_worker(const std::shared_ptr<Connection>& co
   if (std::holds_alternative<LeaveHead>(head)) return coordinator_->leave(hello.id, hello.incarnation);
   if (std::holds_alternative<StatisticsHead>(head)) return coordinator_->statistics(hello.id, body);
   throw PeerError("workers send nothing of the kind");
+}
+
+bool has_state(const std::filesystem::path& state_folder, int shard) {
+  return std::filesystem::exists(state_folder / shard_file_name(shard));
+}
+
+void remove_state(const std::filesystem::path& state_folder, int shard) {
+  std::error_code ignored;
+  std::filesystem::remove(state_folder / shard_file_name(shard), ignored);
+  if (shard == 0) {
+    std::filesystem::remove_all(state_folder / kJournalFolder, ignored);
+    std::filesystem::remove(state_folder / kNormsFile, ignored);
+  }
+  std::filesystem::remove(state_folder, ignored);  // only where it is empty
 }
 
 ParameterServer::ParameterServer(ServerOptions options, std::span<const float> initial)

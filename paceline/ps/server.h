@@ -50,6 +50,10 @@ struct ServerOptions {
   Log* log = nullptr;
 };
 
+// What a server of this shard keeps in its state folder; the folder, too, where nothing else is left in it.
+bool has_state(const std::filesystem::path& state_folder, int shard);
+void remove_state(const std::filesystem::path& state_folder, int shard);
+
 class ParameterServer {
  public:
   // `initial`: this shard's first weights; not used where the state folder has the run's state already.

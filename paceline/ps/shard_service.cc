@@ -1,4 +1,5 @@
 #include "paceline/ps/shard_service.h"
+#include "paceline/ps/state_names.h"
 
 #include <algorithm>
 
@@ -34,7 +35,7 @@ ShardService::ShardService(const ServerOptions& options, std::span<const float> 
     : options_(options),
       strand_(strand),
       uplink_(uplink),
-      shard_(options.state_folder / fmt::format("shard-{}", options.shard), options.map, options.shard, options.update,
+      shard_(options.state_folder / shard_file_name(options.shard), options.map, options.shard, options.update,
              initial),
       intake_(shard_, options.codec),
       queued_(shard_.executed()),

@@ -23,11 +23,6 @@ namespace {
 
 constexpr auto kLookEvery = std::chrono::milliseconds(200);
 
-bool passes_multiple(double from, double to, double interval) {
-  constexpr double kRounding = 1e-9;
-  return interval > 0 && std::floor(to / interval + kRounding) > std::floor(from / interval + kRounding);
-}
-
 }  // namespace
 
 Chief::Chief(Recipe recipe, ChiefOptions options)
@@ -36,14 +31,13 @@ Chief::Chief(Recipe recipe, ChiefOptions options)
       alone_(make_local_group()),
       device_(open_device(recipe_, *alone_)),
       data_(open_data(recipe_, options_.catalog)),
-      flat_(build_model(recipe_, options_.catalog, *data_.train)),
+      flat_(placed_on(device_, build_model(recipe_, options_.catalog, *data_.train))),
       plan_(server_plan(recipe_, flat_.model(), data_.train->size(), options_.workers)),
       batch_(batch_schedule(recipe_, options_.workers, data_.train->size())),
       length_(run_length(recipe_.train, batch_, data_.train->size())),
       evaluator_(data_, recipe_, *alone_, device_),
       checkpoints_(options_.run_folder.checkpoints(), recipe_.checkpoint.keep),
       speed_(clock_.now_ns()) {
-  flat_.model().to(device_);
   if (options_.from) state_ = read_server_checkpoint(*options_.from, flat_.model()).state;
   first_step_ = state_.step;
   first_seconds_ = state_.train_seconds;

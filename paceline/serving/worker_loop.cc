@@ -22,11 +22,6 @@ namespace {
 constexpr int64_t kNewsEveryNs = 300'000'000;
 constexpr uint64_t kStreamedElements = 1 << 18;  // that are worth a message of their own during backward
 
-std::shared_ptr<Model> on(torch::Device device, std::shared_ptr<Model> model) {
-  model->to(device);
-  return model;
-}
-
 torch::Device device_of(const Recipe& recipe) {
   const auto alone = make_local_group();
   return open_device(recipe, *alone);
@@ -39,7 +34,7 @@ WorkerLoop::WorkerLoop(Recipe recipe, WorkerLoopOptions options)
       options_(std::move(options)),
       device_(device_of(recipe_)),
       data_(open_data(recipe_, options_.catalog)),
-      flat_(on(device_, build_model(recipe_, options_.catalog, *data_.train))),
+      flat_(placed_on(device_, build_model(recipe_, options_.catalog, *data_.train))),
       plan_(server_plan(recipe_, flat_.model(), data_.train->size(), options_.workers)),
       rate_(rate_schedule(recipe_,
                           static_cast<int64_t>(batch_schedule(recipe_, options_.workers, data_.train->size()).at(0)))),

@@ -63,6 +63,14 @@ std::shared_ptr<Model> build_model(const Recipe& recipe, const Catalog& catalog,
   return model;
 }
 
+std::shared_ptr<Model> placed_on(torch::Device device, std::shared_ptr<Model> model) {
+  model->to(device);
+  if (device.is_cuda())
+    for (torch::Tensor& parameter : model->parameters())
+      if (parameter.dim() == 4) parameter.set_data(parameter.contiguous(torch::MemoryFormat::ChannelsLast));
+  return model;
+}
+
 bool codec_has_the_momentum(const Recipe& recipe, int ranks) {
   const bool sparse = recipe.comm.codec == "topk" || recipe.comm.codec == "threshold";
   return ranks > 1 && sparse && recipe.comm.momentum_correction;

@@ -13,6 +13,9 @@ namespace paceline {
 
 DatasetPair open_data(const Recipe& recipe, const Catalog& catalog);
 std::shared_ptr<Model> build_model(const Recipe& recipe, const Catalog& catalog, const Dataset& data);  // initialised
+// On a GPU the filters of a convolution have the channels of each pixel side by side, as the images have: its fast
+// kernels take nothing else.
+std::shared_ptr<Model> placed_on(torch::Device device, std::shared_ptr<Model> model);
 // For so many ranks: a codec that gathers the momentum leaves none to the optimizer, and its decay then counts as often
 // as it would have with it.
 std::unique_ptr<Optimizer> build_optimizer(const Recipe& recipe, const Catalog& catalog, const Model& model, int ranks);

@@ -7,6 +7,11 @@
 
 namespace paceline {
 
+bool passes_multiple(double from, double to, double interval) {
+  constexpr double kRounding = 1e-9;
+  return interval > 0 && std::floor(to / interval + kRounding) > std::floor(from / interval + kRounding);
+}
+
 RunLength run_length(const Recipe::Train& train, const BatchSchedule& batch, uint64_t data_size) {
   const auto size = static_cast<double>(data_size);
   RunLength length = {.samples = static_cast<uint64_t>(std::ceil(train.epochs * size - 1e-6)), .epochs = train.epochs};

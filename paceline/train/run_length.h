@@ -14,6 +14,9 @@ struct RunLength {
   double epochs = 0;
 };
 
+// Whether (from, to] holds a multiple of `interval`: when something that comes every so many epochs is due.
+bool passes_multiple(double from, double to, double interval);
+
 RunLength run_length(const Recipe::Train& train, const BatchSchedule& batch, uint64_t data_size);
 
 }  // namespace paceline

@@ -20,22 +20,6 @@
 namespace paceline {
 namespace {
 
-// Whether (from, to] holds a multiple of `interval`.
-bool passes_multiple(double from, double to, double interval) {
-  constexpr double kRounding = 1e-9;
-  return interval > 0 && std::floor(to / interval + kRounding) > std::floor(from / interval + kRounding);
-}
-
-// On a GPU the filters of a convolution have the channels of each pixel side by side, as the images have: its fast
-// kernels take nothing else.
-std::shared_ptr<Model> on(torch::Device device, std::shared_ptr<Model> model) {
-  model->to(device);
-  if (device.is_cuda())
-    for (torch::Tensor& parameter : model->parameters())
-      if (parameter.dim() == 4) parameter.set_data(parameter.contiguous(torch::MemoryFormat::ChannelsLast));
-  return model;
-}
-
 // batch.local of the run that goes on; 0: it is a new one.
 int64_t batch_before(const TrainerOptions& options) {
   const RunFolder& folder = options.run_folder;
@@ -51,7 +35,7 @@ Trainer::Trainer(Recipe recipe, Group& group, TrainerOptions options)
       options_(std::move(options)),
       device_(open_device(recipe_, group_)),
       data_(open_data(recipe_, options_.catalog)),
-      model_(on(device_, build_model(recipe_, options_.catalog, *data_.train))),
+      model_(placed_on(device_, build_model(recipe_, options_.catalog, *data_.train))),
       optimizer_(build_optimizer(recipe_, options_.catalog, *model_, group_.size())),
       batch_(batch_schedule(recipe_, group_.size(), data_.train->size())),
       rate_(rate_schedule(recipe_, static_cast<int64_t>(batch_.at(0)))),

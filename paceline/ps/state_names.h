@@ -1,0 +1,14 @@
+// What lies in a server's state folder, by name.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <string>
+
+namespace paceline {
+
+inline std::string shard_file_name(int shard) { return fmt::format("shard-{}", shard); }
+inline constexpr const char* kJournalFolder = "coordinator";
+inline constexpr const char* kNormsFile = "norms";
+
+}  // namespace paceline
