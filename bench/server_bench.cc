@@ -1,24 +1,23 @@
 // A parameter server in a process of its own, asynchronous: how many small pushes it answers, how fast large ones go.
 //
-//   server_bench [--connections N] [--pushes N] [--megabytes N] [--rounds N]
+//   server_bench [--connections N] [--pushes N] [--megabytes N] [--rounds N] [--tls]
 //
 // small: gradients of 1024 elements (4 KB), each answered with an assignment and the new parameters, one under way on
 // each connection; with the CPU time of the server's process per push. bulk: one worker pushes and pulls a model of
-// `megabytes`, `rounds` times. A row of JSON for each.
+// `megabytes`, `rounds` times. --tls: certificates on both sides, made for this run. A row of JSON for each; no pushes
+// or no megabytes: that one is left out.
 #include <fmt/format.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <csignal>
 #include <ctime>
-#include <filesystem>
 #include <nlohmann/json.hpp>
+#include <optional>
 
+#include "bench_server.h"
 #include "paceline/core/clock.h"
-#include "paceline/core/error.h"
-#include "paceline/ps/server.h"
 #include "paceline/ps/server_call.h"
 #include "paceline/ps/worker.h"
 
@@ -30,30 +29,21 @@ constexpr int64_t kPatienceMs = 60'000;
 struct ServerBench {
   int connections = 32, pushes = 32'000, rounds = 8;
   uint64_t megabytes = 100;
+  bool tls = false;
+  std::filesystem::path certificates;  // empty: plaintext
 };
-
-ShardMap map_of(uint64_t elements) { return {{{"w", elements, true}}, 1}; }
 
 // Forked before this process uses gRPC.
 class BenchServer {
  public:
-  BenchServer(uint64_t elements, int workers) {
-    std::string name = "/dev/shm/server-bench-XXXXXX";
-    if (::mkdtemp(name.data()) == nullptr) throw FileError("cannot create " + name);
-    folder_ = name;
+  BenchServer(uint64_t elements, int workers, const std::filesystem::path& certificates) {
     int ends[2];
     if (::pipe(ends) != 0) throw FileError("no pipe");
     process_ = ::fork();
     if (process_ == 0) {
       ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-      ServerOptions options = {.map = map_of(elements)};
-      options.update.most_workers = workers;
-      options.coordinator.policy = "asp";
-      options.coordinator.sync.workers = workers;
-      options.coordinator.plan = {
-          .data_size = 1'000'000'000, .total_samples = 1'000'000'000, .global_batch = 1, .workers = 1};
-      options.run = "bench";
-      options.state_folder = folder_;
+      ServerOptions options = bench_server(elements, workers, folder_.path());
+      options.security = bench_security(certificates, true);
       ParameterServer server(options, std::vector<float>(elements, 0.5f));
       const std::string address = server.address() + "\n";
       if (::write(ends[1], address.data(), address.size()) < 0) ::_exit(1);
@@ -69,8 +59,6 @@ class BenchServer {
   ~BenchServer() {
     ::kill(process_, SIGKILL);
     ::waitpid(process_, nullptr, 0);
-    std::error_code ignored;
-    std::filesystem::remove_all(folder_, ignored);
   }
   const std::string& address() const { return address_; }
   double cpu_s() const {
@@ -81,7 +69,7 @@ class BenchServer {
   }
 
  private:
-  std::filesystem::path folder_;
+  BenchFolder folder_{"/dev/shm"};
   pid_t process_ = -1;
   std::string address_;
 };
@@ -117,13 +105,14 @@ void small(const ServerBench& bench, const BenchServer& server) {
                            .last = true};
     worker.line->send({to_wire(Head(head)), body});
   };
+  const TransportSecurity security = bench_security(bench.certificates, false);
   std::vector<BareWorker> workers;
   for (int id = 0; id < bench.connections; ++id) {
     const HelloHead hello = {.id = id,
                              .incarnation = static_cast<uint64_t>(id) + 1,
-                             .fingerprint = map_of(kElements).fingerprint(),
-                             .run = "bench"};
-    workers.push_back({call_server(server.address(), 0, 1, {}, {}, hello), {}});
+                             .fingerprint = bench_map(kElements).fingerprint(),
+                             .run = kBenchRun};
+    workers.push_back({call_server(server.address(), 0, 1, security, {}, hello), {}});
     workers.back().line->send({to_wire(Head(JoinHead{})), {}});
     workers.back().receive();
   }
@@ -142,6 +131,7 @@ void small(const ServerBench& bench, const BenchServer& server) {
   exchange(pushes);
   const double seconds = seconds_between(began_ns, SteadyClock().now_ns());
   fmt::print("{}\n", nlohmann::json{{"mode", "small"},
+                                    {"tls", bench.tls},
                                     {"connections", bench.connections},
                                     {"pushes_per_s", pushes / seconds},
                                     {"server_cpu_us_per_push", (server.cpu_s() - cpu_before_s) * 1e6 / pushes}}
@@ -150,7 +140,10 @@ void small(const ServerBench& bench, const BenchServer& server) {
 
 void bulk(const ServerBench& bench, const BenchServer& server) {
   const uint64_t elements = bench.megabytes * 250'000;
-  ServerWorker worker({.servers = {server.address()}, .map = map_of(elements), .run = "bench"});
+  ServerWorker worker({.servers = {server.address()},
+                       .map = bench_map(elements),
+                       .run = kBenchRun,
+                       .security = bench_security(bench.certificates, false)});
   std::vector<float> parameters(elements);
   const std::vector<float> gradient(elements, 1e-3f);
   worker.join(parameters);
@@ -163,6 +156,7 @@ void bulk(const ServerBench& bench, const BenchServer& server) {
   const ServerWorker::Costs after = worker.costs();
   const auto per_round = [&](double s) { return s / bench.rounds; };
   fmt::print("{}\n", nlohmann::json{{"mode", "bulk"},
+                                    {"tls", bench.tls},
                                     {"megabytes", bench.megabytes},
                                     {"seconds_per_push", seconds},
                                     {"gb_per_s", 2e-3 * static_cast<double>(bench.megabytes) / seconds},
@@ -184,11 +178,19 @@ int main(int argc, char** argv) {
   app.add_option("--pushes", bench.pushes);
   app.add_option("--megabytes", bench.megabytes);
   app.add_option("--rounds", bench.rounds);
+  app.add_flag("--tls", bench.tls, "with certificates on both sides");
   CLI11_PARSE(app, argc, argv);
   try {
-    const BenchServer for_small(1024, bench.connections), for_bulk(bench.megabytes * 250'000, 1);
-    small(bench, for_small);
-    bulk(bench, for_bulk);
+    std::optional<BenchFolder> certificates;
+    if (bench.tls) {
+      certificates.emplace(std::filesystem::temp_directory_path());
+      make_certificates(bench.certificates = certificates->path(), {});
+    }
+    std::optional<BenchServer> for_small, for_bulk;
+    if (bench.pushes > 0) for_small.emplace(1024, bench.connections, bench.certificates);
+    if (bench.megabytes > 0) for_bulk.emplace(bench.megabytes * 250'000, 1, bench.certificates);
+    if (for_small) small(bench, *for_small);
+    if (for_bulk) bulk(bench, *for_bulk);
   } catch (const Error& failure) {
     fmt::print(stderr, "{}\n", failure.what());
     return static_cast<int>(failure.exit_code());

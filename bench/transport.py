@@ -10,35 +10,13 @@ connection. small: 4 KB messages that are answered, one under way on each of 32 
 import argparse
 import json
 import pathlib
-import socket
 import statistics
 import subprocess
-import time
+
+import iperf3
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PROGRAM = ROOT / "build/release/bin/transport_bench"
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
-def iperf3_gbit_per_s(size):
-    for _ in range(20):
-        port = str(free_port())
-        server = subprocess.Popen(["iperf3", "-s", "-1", "-p", port], stdout=subprocess.DEVNULL)
-        time.sleep(0.2)  # until it listens; on a busy machine that may take longer, or its report may be cut short: once more
-        try:
-            client = subprocess.run(["iperf3", "-c", "127.0.0.1", "-p", port, "-n", str(size), "-J"], capture_output=True, text=True)
-            received = json.loads(client.stdout).get("end", {}).get("sum_received")
-            if client.returncode == 0 and received:
-                return received["bits_per_second"] * 1e-9
-        finally:
-            server.terminate()
-            server.wait()
-    raise RuntimeError(client.stdout + client.stderr)
 
 
 def transport_rows(size, messages, tls):
@@ -59,11 +37,12 @@ def main():
     parser.add_argument("--messages", type=int, default=16_000)
     parser.add_argument("--json", type=pathlib.Path)
     arguments = parser.parse_args()
+    iperf3.require()
     trials = []
     for number in range(arguments.trials):
         trial = {}
         ways = {
-            "iperf3": lambda: iperf3_gbit_per_s(arguments.bytes),
+            "iperf3": lambda: iperf3.gbit_per_s(arguments.bytes),
             "plaintext": lambda: transport_rows(arguments.bytes, arguments.messages, False),
             "TLS": lambda: transport_rows(arguments.bytes, arguments.messages, True),
         }
