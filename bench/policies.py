@@ -1,10 +1,11 @@
-"""Synchronisation models on real processes: seconds, epochs and steps to a target, four workers of which one is three times as slow.
+"""Synchronisation models on real processes: seconds, epochs and steps to a target, four workers (ranks) of which one is three times as slow.
 
 usage: bench/policies.py --out FOLDER [--policies LIST] [--seeds N] [--minutes M] [--paceline COMMAND]
 
 Each cell is `paceline train recipes/fashion_mnist_server.toml --ranks 4` with a policy, a rate and a seed. First every policy tries its rates with
 seed 1; the one that was quickest to the target gets the other seeds. FOLDER/policies.json has every run (what is there is not run again),
-FOLDER/policies.md the table. Time is the chief's clock from the first look at the servers to the snapshot that was then evaluated.
+FOLDER/policies.md the table. Time is the chief's clock from the first look at the servers to the snapshot that was then evaluated; without a
+server (allreduce, local_sgd, stale_allreduce) it is that of training steps, in which nobody evaluates.
 """
 
 import argparse
@@ -20,15 +21,18 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 RECIPE = ROOT / "recipes/fashion_mnist_server.toml"
 
-# Around what each model's arithmetic suggests: docs/parameter_server.md.
+# Around what each model's arithmetic suggests: docs/synchronisation.md, docs/parameter_server.md.
 RATES = {
+    "allreduce": (0.025, 0.05, 0.1), "local_sgd": (0.025, 0.05, 0.1), "stale_allreduce": (0.0125, 0.025, 0.05),
     "bsp": (0.025, 0.05, 0.1), "drop_worker": (0.025, 0.05, 0.1),
     "asp": (0.05, 0.1, 0.2), "ssp": (0.05, 0.1, 0.2), "k_sync": (0.01, 0.02, 0.04), "adaptive_k": (0.01, 0.02, 0.04), "easgd": (0.025, 0.05, 0.1),
 }
 
+SETTINGS = {"local_sgd": {"sync.interval": 8}, "stale_allreduce": {"sync.staleness": 1}}
+
 
 def run(options, policy, rate, seed):
-    keys = {"sync.policy": policy, "optimizer.rate": rate, "train.seed": seed}
+    keys = {"sync.policy": policy, "optimizer.rate": rate, "train.seed": seed, **SETTINGS.get(policy, {})}
     command = [*shlex.split(options.paceline), "train", str(RECIPE), "--ranks", "4", "--quiet"]
     with tempfile.TemporaryDirectory() as folder:
         out = pathlib.Path(folder) / "run"
@@ -38,7 +42,10 @@ def run(options, policy, rate, seed):
         if done.returncode != 0:
             return {"policy": policy, "rate": rate, "seed": seed, "error": done.stderr.strip().splitlines()[-1] if done.stderr.strip() else str(done.returncode)}
         summary = json.loads((out / "summary.json").read_text())
-        sync = json.loads((out / "sync.json").read_text())
+        account = out / "sync.json"  # of a coordinator
+        sync = json.loads(account.read_text()) if account.exists() else {"total": {"dropped": 0}, "largest_gap": 0}
+        if policy == "stale_allreduce":
+            sync |= {"staleness": {"1": summary["steps"]}, "largest_gap": 1}
     staleness = sync.get("staleness") or {}
     gradients = sum(staleness.values())
     return {"policy": policy, "rate": rate, "seed": seed, "seconds": summary["target_seconds"], "epochs": summary["target_epoch"], "steps": summary["steps"],
@@ -72,7 +79,7 @@ def table(runs, policies):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=pathlib.Path, required=True)
-    parser.add_argument("--policies", default="bsp,drop_worker,asp,ssp,k_sync,adaptive_k,easgd")
+    parser.add_argument("--policies", default="allreduce,local_sgd,stale_allreduce,bsp,drop_worker,asp,ssp,k_sync,adaptive_k,easgd")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--minutes", type=float, default=60, help="begin nothing after this")
     parser.add_argument("--paceline", default=str(ROOT / "build/release/bin/paceline"))

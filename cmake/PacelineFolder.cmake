@@ -1,11 +1,12 @@
-# paceline_folder(NAME [TORCH] DEPENDS folder... LIBRARIES target... WITHOUT file...)
+# paceline_folder(NAME [TORCH] [ONE_THREAD] DEPENDS folder... LIBRARIES target... WITHOUT file...)
 #
 # One folder of paceline/: its *.cc (with PACELINE_CUDA its *.cu, too) become the library paceline_NAME, each x_test.cc a
 # test program of its own, known to ctest as NAME/x. Sources are found, not listed: to add an algorithm is to add a file.
 # TORCH: the folder lies below the libtorch line; everything else must build without it.
+# ONE_THREAD: the folder has no threads and no locks, so the thread sanitizer has nothing to find in its tests.
 # WITHOUT: files that this build leaves out.
 function(paceline_folder name)
-  cmake_parse_arguments(folder "TORCH" "" "DEPENDS;LIBRARIES;WITHOUT" ${ARGN})
+  cmake_parse_arguments(folder "TORCH;ONE_THREAD" "" "DEPENDS;LIBRARIES;WITHOUT" ${ARGN})
   if(folder_TORCH AND NOT PACELINE_LEARNING)
     return()
   endif()
@@ -43,7 +44,7 @@ function(paceline_folder name)
   endif()
   set_property(GLOBAL APPEND PROPERTY PACELINE_LIBRARIES ${library})
 
-  if(PACELINE_TESTS)
+  if(PACELINE_TESTS AND NOT (folder_ONE_THREAD AND PACELINE_SANITIZE STREQUAL "thread"))
     foreach(test ${tests})
       get_filename_component(stem ${test} NAME_WE)
       string(REGEX REPLACE "_test$" "" subject ${stem})

@@ -173,6 +173,24 @@ class DataParallelTest(ProcessTest):
                 self.expect_equal_runs(self.kill_a_rank_and_go_on("cut", seed), whole, "cut", "whole")
             shutil.rmtree(self.folder / "cut", ignore_errors=True)
 
+    def test_ranks_that_are_not_in_step_go_on_bit_for_bit(self):
+        ways = {"local_sgd": settings(sync__policy="local_sgd", sync__interval=4),
+                "stale_allreduce": settings(sync__policy="stale_allreduce", sync__staleness=2)}
+        for policy, engine in (("local_sgd", "shm"), ("stale_allreduce", "shm"), ("stale_allreduce", "mpi")):
+            with self.subTest(policy, engine=engine):
+                out = f"{policy}-{engine}"
+                recipe = ["--ranks", 2, "--engine", engine, *ways[policy], *settings(train__log_every_steps=3)]
+                whole = self.train(out, *recipe)
+                self.assertEqual((whole["steps"], whole["samples"], whole["ending"]), (60, 720, "epochs"))
+                lines = self.without_times(out)
+                for step in (60, 50):  # as if it had been killed before these
+                    shutil.rmtree(self.folder / out / f"checkpoints/step-000000{step}")
+                self.assertEqual((self.folder / out / "checkpoints/step-00000040/under_way.safetensors").exists(), policy == "stale_allreduce")
+                again = self.train(out, *recipe, "--resume")
+                for key in ("weights_sha256", "train_loss", "test_loss", "steps", "samples"):
+                    self.assertEqual(again[key], whole[key], key)
+                self.assertEqual(self.without_times(out), lines)
+
     def test_dropout_goes_on_bit_for_bit(self):
         # No small model has dropout. Without momentum a checkpoint of this one is half as large.
         large = [*TWO, *settings(model__name="alexnet_bn", data__image_size=63, data__test_samples=4, batch__global=4, train__max_steps=2,

@@ -7,13 +7,15 @@ import json
 import os
 import pathlib
 import random
+import shutil
 import signal
-import struct
 import subprocess
 import sys
 import tempfile
 import time
 import unittest
+
+from server_weights import largest_difference, read_weights
 
 PACELINE = str(pathlib.Path(sys.argv.pop(1)).resolve())
 ROUNDS = 200 if os.environ.get("PACELINE_SOAK") else 4  # make soak
@@ -37,26 +39,6 @@ global = 64
 epochs = 1
 threads = 1
 """
-
-
-def read_weights(run):
-    newest = sorted((run / "checkpoints").iterdir())[-1] / "weights.safetensors"
-    data = newest.read_bytes()
-    length = struct.unpack("<Q", data[:8])[0]
-    header = json.loads(data[8:8 + length])
-    weights = {}
-    for name, entry in header.items():
-        if name == "__metadata__" or "running_" in name or "num_batches" in name:  # which worker has which share is chance
-            continue
-        begin, end = (8 + length + offset for offset in entry["data_offsets"])
-        weights[name] = struct.unpack(f"<{(end - begin) // 4}f", data[begin:end])
-    return weights
-
-
-def largest_difference(one, other):
-    """Relative to each tensor's largest number."""
-    assert one.keys() == other.keys()
-    return max(max(abs(a - b) for a, b in zip(one[name], other[name])) / (max(map(abs, one[name])) or 1) for name in one)
 
 
 class ServerTest(unittest.TestCase):
@@ -130,6 +112,40 @@ class ServerTest(unittest.TestCase):
         self.assertEqual(self.summary("parts")["steps"], self.summary("whole")["steps"])
         self.assertLess(largest_difference(read_weights(self.folder / "whole"), read_weights(self.folder / "parts")), 1e-5)
 
+    def test_a_run_that_lost_its_servers_says_how_many_updates_went(self):
+        recipe = self.recipe(SMALL.replace("epochs = 1", "epochs = 4"))
+        keys = ["--set", "sync.policy=bsp", "--set", "train.log_every_steps=5", "--set", "sync.slowdown=[3]"]
+        chief = subprocess.Popen(self.command(recipe, "lost", *keys, ranks=2), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(chief.communicate)
+        self.addCleanup(chief.kill)
+        processes = [self.child_of(chief, sign) for sign in ("--shard=0/1", "PACELINE_WORKER=0", "PACELINE_WORKER=1")]
+        self.wait_for(lambda: self.last_checkpoint("lost") > 0 and self.seen("lost") > self.last_checkpoint("lost") + 5)
+        for process in [chief.pid, *processes]:
+            try:
+                os.kill(process, signal.SIGKILL)
+            except ProcessLookupError:
+                pass  # with the chief its children end
+        chief.wait(timeout=60)
+        for state in pathlib.Path("/dev/shm").glob(f"paceline-server-*-run-{chief.pid}"):
+            shutil.rmtree(state)
+        begun, seen = self.last_checkpoint("lost"), self.seen("lost")
+        done = self.train(recipe, "lost", *keys, "--resume", ranks=2)
+        self.assertIn(f"going on from the checkpoint at update {begun} (", done.stderr)
+        self.assertIn(f"the run had made at least {seen} updates when last seen: at least {seen - begun} are lost", done.stderr)
+        self.assertEqual(self.summary("lost")["samples"], 8000)
+
+    def last_checkpoint(self, out):
+        found = sorted(path.name for path in (self.folder / out / "checkpoints").glob("step-*") if path.name.removeprefix("step-").isdigit())
+        return int(found[-1].removeprefix("step-")) if found else 0
+
+    def seen(self, out):
+        try:
+            metrics = (self.folder / out / "metrics.jsonl").read_text().splitlines()
+            steps = [json.loads(line)["step"] for line in metrics if line.endswith("}")]
+            return max([json.loads((self.folder / out / "seen.json").read_text())["updates"], *steps])
+        except (FileNotFoundError, ValueError):
+            return 0
+
     def test_servers_that_are_killed_are_started_again_and_nothing_shows(self):
         recipe = self.recipe(SMALL.replace("train_samples = 2000", "train_samples = 6000"))
         keys = ["--set", "sync.policy=bsp", "--set", "sync.servers=2"]
@@ -151,8 +167,8 @@ class ServerTest(unittest.TestCase):
         self.assertLess(largest_difference(read_weights(self.folder / "undisturbed"), read_weights(self.folder / "disturbed")), 1e-5)
 
     def test_kills_at_random_moments_over_all_policies(self):
-        """Servers, the coordinator among them, and workers: the run ends by itself, with every sample used."""
-        draw = random.Random(7)
+        """Servers, the coordinator among them, and workers: the run ends by itself, with every sample used, and has learnt what it would have."""
+        draw, kills = random.Random(7), 0
         recipe = self.recipe(SMALL.replace("train_samples = 2000", "train_samples = 4000"))
         for number in range(ROUNDS):
             policy = POLICIES[number % len(POLICIES)]
@@ -168,6 +184,7 @@ class ServerTest(unittest.TestCase):
                         time.sleep(draw.uniform(0, 1.5))  # a random moment; whatever it hits, the end must be the same
                         try:
                             os.kill(self.child_of(chief, victim, seconds=0), signal.SIGKILL)
+                            kills += 1
                         except (TypeError, ProcessLookupError):
                             pass  # the run is over already
                     output, errors = chief.communicate(timeout=120)
@@ -175,6 +192,9 @@ class ServerTest(unittest.TestCase):
                     chief.kill()
                 self.assertEqual(chief.returncode, 0, errors)
                 self.assertEqual(self.summary(out)["samples"], 4000, errors)
+                self.assertGreaterEqual(self.summary(out)["test_accuracy"], 0.99, errors)
+        print(f"{kills} processes killed in {ROUNDS} runs", file=sys.stderr)
+        self.assertGreater(kills, ROUNDS)
 
     def lines(self, out):
         metrics = self.folder / out / "metrics.jsonl"
@@ -219,11 +239,13 @@ class ServerTest(unittest.TestCase):
         subprocess.run([PACELINE, "certs", certs], check=True, capture_output=True)
         server, address = self.serve(recipe, "--certs", certs, "--state", str(self.folder / "state"))
         stranger = subprocess.run(self.command(recipe, "stranger", "--set", "sync.policy=bsp", "--servers", address, ranks=2), capture_output=True, text=True,
-                                  timeout=200)
+                                  timeout=50)  # less than the patience with a server that is not there
         self.assertEqual(stranger.returncode, 7, stranger.stderr)
+        self.assertIn("--certs DIR", stranger.stderr)
         self.train(recipe, "known", "--set", "sync.policy=bsp", "--servers", address, "--certs", certs, ranks=2)
         self.assertEqual(self.summary("known")["samples"], 2000)
         self.assertEqual(server.wait(timeout=60), 0)
+        self.assertIn("the TLS handshake failed", server.stderr.read())
 
     def test_a_policy_that_is_none_and_keys_that_do_not_go_are_refused(self):
         recipe = self.recipe(SMALL)

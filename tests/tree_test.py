@@ -22,7 +22,7 @@ FOREIGN = {
     r"openssl/": ["core/sha256.cc", "core/hmac.cc", "ps/certificates.cc"],
     r"zlib\.h": ["data/idx.cc", "data/idx_test.cc"],
     r"CLI/": ["cli/*"],
-    r"jpeglib\.h": ["data/jpeg.cc"],
+    r"jpeglib\.h": ["data/jpeg.cc", "data/test_jpeg.h"],
     r"mpi\.h": ["comm/engine_mpi.cc"],
     r"nccl\.h": ["comm/nccl_communicator.cc"],
     r"cuda_": ["kernels/*.cu", "kernels/device_*.h"],

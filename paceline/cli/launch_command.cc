@@ -29,11 +29,16 @@ void add_launch_command(CLI::App& app, int& exit_code) {
   command->add_option("--address", options.address, "This host's address, as the others reach it (default: found out)");
   command->add_option("--timeout", options.timeout_s, "Seconds until a rank that waits for others gives up")
       ->check(CLI::Range(0.001, 1e6));
+  command
+      ->add_flag("--restart{10}", options.restarts,
+                 "Start a rank again that fails, at most N times (default: 10); all of them, where they form a group")
+      ->check(CLI::Range(0, 1'000'000));
   command->add_flag("--no-prefix", arguments->no_prefix, "Print lines without the ranks' numbers");
   command->add_flag("--agent", arguments->agent)->group("");  // what the launcher starts on other hosts
   command->add_option("PROGRAM", options.command, "What each rank runs, behind '--', with its arguments");
   command->footer(
-      "Example:     paceline launch -n 4 -- ./my_program\n"
+      "Examples:    paceline launch -n 4 -- ./my_program\n"
+      "             paceline launch -n 4 --restart=3 -- paceline train R.toml --servers a:7000 --out runs/r\n"
       "Exit codes:  that of the rank that failed first (128 + signal), 2 command line, 7 a host was not reached,\n"
       "             130 Ctrl-C, 143 SIGTERM. docs/launch.md has the rest.");
   command->callback([arguments, &exit_code] {

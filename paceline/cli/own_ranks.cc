@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cstdlib>
 #include <filesystem>
 
 #include "paceline/core/error.h"
@@ -26,6 +27,11 @@ std::vector<std::string> own_arguments() {
 }  // namespace
 
 bool is_rank() { return find_identity(process_environment()).starter != Identity::Starter::alone; }
+
+std::optional<int> starts_before() {
+  const char* text = std::getenv("PACELINE_RESTARTS");
+  return text != nullptr ? std::optional<int>(std::atoi(text)) : std::nullopt;
+}
 
 int launch_own_ranks(LaunchOptions options, const std::vector<std::string>& more) {
   options.prefixes = false;

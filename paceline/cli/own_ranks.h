@@ -2,6 +2,7 @@
 // finds that it is a rank.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,9 @@ namespace paceline {
 
 // Whether this process was started as a rank: by this command, by `paceline launch`, mpirun, srun or torchrun.
 bool is_rank();
+
+// How often `paceline launch --restart` has started this rank before, alone or with all others; nothing without it.
+std::optional<int> starts_before();
 
 // Starts this program with its own arguments and `more` as options.ranks ranks, and returns when they have ended, with
 // the exit code of launch().

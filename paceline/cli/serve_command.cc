@@ -9,9 +9,11 @@
 #include "paceline/cli/interrupt.h"
 #include "paceline/cli/server_access.h"
 #include "paceline/core/file.h"
+#include "paceline/core/number_text.h"
 #include "paceline/core/recipe.h"
 #include "paceline/ps/server.h"
 #include "paceline/serving/flat_model.h"
+#include "paceline/serving/last_seen.h"
 #include "paceline/serving/server_checkpoint.h"
 #include "paceline/serving/server_plan.h"
 #include "paceline/train/assemble.h"
@@ -50,7 +52,8 @@ ExitCode serve_shard(const ServeArguments& arguments) {
   recipe.sync.servers = place.shards;
   if (!needs_server(recipe))
     recipe.refuse("sync.policy",
-                  "\"allreduce\" needs no server; choose bsp, asp, ssp, easgd, drop_worker, k_sync or adaptive_k");
+                  fmt::format("\"{}\" needs no server; choose bsp, asp, ssp, easgd, drop_worker, k_sync or adaptive_k",
+                              recipe.sync.policy));
   if (place.shard > 0 && arguments.coordinator.empty())
     throw UsageError("--coordinator HOST:PORT is missing: where shard 0 listens");
 
@@ -61,10 +64,12 @@ ExitCode serve_shard(const ServeArguments& arguments) {
   FlatModel flat(build_model(recipe, catalog, *data.train));
   ServerPlan plan = server_plan(recipe, flat.model(), data.train->size(), arguments.workers);
   std::optional<ServerRestart> restart;
+  int64_t from_update = 0;
   if (!arguments.checkpoint.empty()) {
     const ServerCheckpoint from = read_server_checkpoint({.folder = arguments.checkpoint}, flat.model());
     plan.coordinator.leases = from.leases;
     restart = from.of_shard(plan.map, place.shard);
+    from_update = from.state.step;
   }
   const std::vector<float> weights = flat.weights();
 
@@ -83,6 +88,11 @@ ExitCode serve_shard(const ServeArguments& arguments) {
                            .log = &log};
   const bool goes_on = has_state(options.state_folder, place.shard);
   if (goes_on) log.info("going on with the state in {}; remove it to begin anew", options.state_folder.string());
+  if (restart && !goes_on && place.shard == 0) {
+    const RunFolder run = {std::filesystem::weakly_canonical(arguments.checkpoint).parent_path().parent_path()};
+    log.warning("going on from the checkpoint at update {}; {}", with_commas(static_cast<uint64_t>(from_update)),
+                what_is_lost(from_update, last_seen_updates(run)));
+  }
   try {
     ParameterServer server(options,
                            std::span(weights).subspan(plan.map.first(place.shard), plan.map.count(place.shard)));

@@ -13,15 +13,18 @@
 #include <thread>
 
 #include "paceline/core/file.h"
+#include "paceline/core/number_text.h"
 #include "paceline/launch/supervisor.h"
 #include "paceline/rendezvous/secret.h"
 #include "paceline/serving/chief.h"
+#include "paceline/serving/last_seen.h"
 #include "paceline/serving/worker_loop.h"
 
 namespace paceline {
 namespace {
 
 constexpr const char* kWorkerVariable = "PACELINE_WORKER";
+constexpr const char* kWorkersHereVariable = "PACELINE_WORKERS_HERE";
 constexpr const char* kServersVariable = "PACELINE_SERVERS";
 constexpr const char* kRunVariable = "PACELINE_SERVER_RUN";
 constexpr int kManyRestarts = 1000;
@@ -37,9 +40,9 @@ std::vector<std::string> split(const std::string& text) {
   return parts;
 }
 
-int threads_of_a_worker(const Recipe& recipe, int workers) {
+int threads_of_a_worker(const Recipe& recipe, int workers_here) {
   if (recipe.train.threads > 0) return static_cast<int>(recipe.train.threads);
-  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / workers);
+  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / workers_here);
 }
 
 // Folders of runs on this machine whose process is gone: nobody else removes them.
@@ -85,7 +88,7 @@ class ServedRun {
   }
 
   Summary run() {
-    if (options_.resume) find_checkpoint();
+    if (options_.resume && options_.servers.empty()) find_checkpoint();
     servers_ = options_.servers;
     if (servers_.empty()) start_servers();
     start_workers();
@@ -139,13 +142,16 @@ class ServedRun {
     for (const std::string& skipped : search.skipped)
       options_.log->warning("skipped a damaged checkpoint: {}", skipped);
     from_ = search.newest;
+    const int64_t last_seen = last_seen_updates(options_.run_folder);
     if (!from_) {
-      options_.log->info("no intact checkpoint in {}: starting from the beginning",
-                         options_.run_folder.checkpoints().string());
+      options_.log->warning("no intact checkpoint in {}: starting from the beginning; {}",
+                            options_.run_folder.checkpoints().string(), what_is_lost(0, last_seen));
       return;
     }
     store.remove_newer_than(*from_);
-    options_.log->info("resuming from {}: updates after it are lost", from_->folder.string());
+    options_.log->warning("going on from the checkpoint at update {} ({}); {}",
+                          with_commas(static_cast<uint64_t>(from_->step)), from_->folder.string(),
+                          what_is_lost(from_->step, last_seen));
   }
 
   void start_servers() {
@@ -192,7 +198,7 @@ class ServedRun {
   }
 
   void start_workers() {
-    for (int worker = 0; worker < options_.workers; ++worker) {
+    for (int worker = 0; worker < (options_.only_worker_0 ? 1 : options_.workers); ++worker) {
       std::vector<std::string> command = with_recipe({program_, "train"});
       if (!options_.access.certs.empty()) {
         command.emplace_back("--certs");
@@ -203,6 +209,7 @@ class ServedRun {
       command.push_back(std::to_string(options_.workers));
       std::vector<std::string> variables = environment();
       variables.push_back(fmt::format("{}={}", kWorkerVariable, worker));
+      variables.push_back(fmt::format("{}={}", kWorkersHereVariable, options_.workers_here));
       variables.push_back(fmt::format("{}={}", kServersVariable, fmt::join(servers_, ",")));
       supervisor_.start(fmt::format("worker {}", worker), {.order = {.arguments = command, .environment = variables},
                                                            .restarts = options_.restart ? kManyRestarts : 0,
@@ -223,6 +230,7 @@ class ServedRun {
                               .log = options_.log,
                               .progress = options_.progress,
                               .from = from_,
+                              .goes_on = options_.resume && !options_.servers.empty(),
                               .stop = stop_.get_token()});
         summary_ = chief.run();
       } catch (...) {
@@ -253,7 +261,8 @@ class ServedRun {
       failed_ = Failure{ending.signal == 0 ? static_cast<ExitCode>(ending.code) : ExitCode::peer,
                         for_good || name.starts_with("server ")
                             ? what
-                            : fmt::format("{}; no worker is left (--restart starts them again)", what)};
+                            : fmt::format("{}; no worker is left{}", what,
+                                          ending.signal != 0 ? " (--restart starts them again)" : "")};
     } else if (options_.log) {
       options_.log->warning("{}; its samples go to the others", what);
     }
@@ -300,12 +309,14 @@ std::optional<int> own_worker_number() {
 void work_on_servers(const Recipe& recipe, const ServedTrainOptions& options, int worker) {
   const char* servers = std::getenv(kServersVariable);
   const char* run = std::getenv(kRunVariable);
+  const char* here = std::getenv(kWorkersHereVariable);
   WorkerLoop(recipe, {.worker = worker,
                       .workers = options.workers,
                       .servers = servers != nullptr ? split(servers) : options.servers,
                       .security = options.access.security(ServerAccess::Role::client),
                       .run = run != nullptr ? run : options.access.run(recipe),
-                      .threads = threads_of_a_worker(recipe, options.workers),
+                      .threads = threads_of_a_worker(
+                          recipe, here != nullptr ? std::max(1, std::atoi(here)) : options.workers_here),
                       .stop = options.stop,
                       .log = options.log})
       .run();

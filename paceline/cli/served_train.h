@@ -20,10 +20,13 @@ namespace paceline {
 struct ServedTrainOptions {
   std::string recipe_file;
   std::vector<std::string> overrides;
-  int workers = 1;
+  int workers = 1;                   // of the run
+  int workers_here = 1;              // that share this machine's cores
+  bool only_worker_0 = false;        // is started here: a launcher has started the others
   std::vector<std::string> servers;  // that run already; empty: they are started here
-  bool resume = false;               // from the newest intact checkpoint, if there is one
-  bool restart = false;              // servers and workers that die are started again
+  // From the newest intact checkpoint, if there is one; with servers that run already: they know how far the run is.
+  bool resume = false;
+  bool restart = false;  // servers and workers that die are started again
   ServerAccess access;
   RunFolder run_folder;
   Log* log = nullptr;

@@ -58,11 +58,16 @@ void pin_rank(const Identity& identity) {
   pin_to(cores_of_part(cores, identity.local_rank, identity.local_size));
 }
 
+// A rank that its launcher has started again may have failed before its run had a folder.
+bool goes_on(const TrainArguments& arguments) {
+  return arguments.resume && (starts_before().value_or(0) == 0 || std::filesystem::exists(arguments.out));
+}
+
 // What rank 0 shows and keeps; the others are silent, and fail for themselves.
 class Desk {
  public:
   Desk(const TrainArguments& arguments, const Recipe& recipe)
-      : folder_(choose_run_folder(recipe.title, arguments.out, arguments.resume)),
+      : folder_(choose_run_folder(recipe.title, arguments.out, goes_on(arguments))),
         progress_(stderr, !arguments.quiet && isatty(STDERR_FILENO) != 0,
                   arguments.quiet ? 0 : recipe.train.log_every_steps),
         log_([this](std::string_view line) { progress_.line(line); }),
@@ -137,17 +142,30 @@ ExitCode train(const TrainArguments& arguments, const Recipe& recipe) {
 // On a parameter server: as the chief, which starts the other processes, or as a worker that it has started.
 ExitCode train_served(const TrainArguments& arguments, Recipe recipe) {
   if (!arguments.servers.empty()) recipe.sync.servers = static_cast<int64_t>(arguments.servers.size());
-  if (arguments.resume && !arguments.servers.empty())
-    throw UsageError("--resume does not go with --servers: servers resume, by 'paceline serve --checkpoint'");
   if (!arguments.trace.empty()) throw UsageError("--trace does not go with a parameter server");
   ServedTrainOptions options = {.recipe_file = arguments.recipe,
                                 .overrides = arguments.overrides,
                                 .workers = std::max(arguments.ranks, 1),
+                                .workers_here = std::max(arguments.ranks, 1),
                                 .servers = arguments.servers,
                                 .resume = arguments.resume,
                                 .restart = arguments.restart,
                                 .access = arguments.access};
-  if (const std::optional<int> worker = own_worker_number()) {
+  std::optional<int> worker = own_worker_number();
+  if (!worker && is_rank()) {  // every rank is a worker; the first one's process is the chief, and starts its own
+    require_ranks(arguments.ranks);
+    if (arguments.servers.empty())
+      throw UsageError(
+          "ranks of a launcher need servers that run already: start them with 'paceline serve' and say "
+          "where with --servers; or leave the launcher out, and 'paceline train --ranks N' starts all");
+    const Identity identity = find_identity(process_environment());
+    options.workers = identity.size;
+    options.workers_here = identity.local_size;
+    options.only_worker_0 = true;
+    options.restart |= starts_before().has_value();
+    if (identity.rank > 0) worker = identity.rank;
+  }
+  if (worker) {
     const Interrupt interrupt([] {});
     Log log(stderr_console());
     log.set_level(Log::Level::warning);
@@ -230,6 +248,11 @@ void add_train_command(CLI::App& app, const std::string& program, ExitCode& resu
       "Ctrl-C writes a checkpoint and says how to go on.");
   command->callback([arguments, &result, &exit_code] {
     const Recipe recipe = read_recipe(arguments->recipe, arguments->overrides);
+    if (const std::optional<int> before = starts_before(); before && is_rank() && !own_worker_number()) {
+      if (arguments->out.empty())
+        throw UsageError("under 'launch --restart' give --out DIR: ranks that are started again find their run there");
+      if (*before > 0) arguments->resume = true;
+    }
     if (needs_server(recipe)) {
       result = train_served(*arguments, recipe);
       return;

@@ -67,7 +67,7 @@ struct DatasetInfo {
   uint64_t train_samples = 0;  // of the whole training set, as published; 0: only opening it tells
 };
 
-// fashion_mnist, mnist, cifar10, cifar100, synthetic.
+// fashion_mnist, mnist, cifar10, cifar100, tiny_imagenet, synthetic.
 Registry<DatasetInfo> builtin_datasets();
 
 // Opens the data set of that name. With an empty root, the first default root that exists; when none does, a DataError

@@ -18,17 +18,25 @@ struct LabelledImages {
   std::vector<int64_t> labels;
 };
 
-// Keeps the first `samples` (0: all). `part` is what the message calls the set: "training".
+// How many of `available` samples were asked for (0: all). `part` is what the message calls the set: "training".
 // Throws DataError when there are fewer.
+inline size_t count_of_first(size_t available, int64_t samples, const std::string& part,
+                             const std::filesystem::path& root) {
+  if (samples == 0) return available;
+  if (samples < 0 || static_cast<uint64_t>(samples) > available) {
+    throw DataError(fmt::format("{} {} samples were asked for, {} holds {}; ask for fewer, or for 0: all of them",
+                                samples, part, root.string(), available));
+  }
+  return static_cast<size_t>(samples);
+}
+
+// Keeps the first `samples` (0: all), as count_of_first().
 inline LabelledImages first_samples(LabelledImages images, int64_t samples, const std::string& part,
                                     const std::filesystem::path& root) {
-  if (samples == 0) return images;
-  if (samples < 0 || static_cast<uint64_t>(samples) > images.labels.size()) {
-    throw DataError(fmt::format("{} {} samples were asked for, {} holds {}; ask for fewer, or for 0: all of them",
-                                samples, part, root.string(), images.labels.size()));
-  }
-  images.labels.resize(static_cast<size_t>(samples));
-  images.pixels.resize(static_cast<size_t>(samples) * images.shape.elements());
+  const size_t count = count_of_first(images.labels.size(), samples, part, root);
+  if (count == images.labels.size()) return images;
+  images.labels.resize(count);
+  images.pixels.resize(count * images.shape.elements());
   images.pixels.shrink_to_fit();
   return images;
 }

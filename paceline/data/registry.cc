@@ -6,6 +6,7 @@
 #include "paceline/data/dataset.h"
 #include "paceline/data/idx.h"
 #include "paceline/data/synthetic.h"
+#include "paceline/data/tiny_imagenet.h"
 
 namespace paceline {
 
@@ -40,6 +41,11 @@ Registry<DatasetInfo> builtin_datasets() {
                             .open = open_cifar100,
                             .how_to_get = "unpack the binary version (cifar-100-binary.tar.gz) into data",
                             .train_samples = 50'000});
+  datasets.add("tiny_imagenet", {.summary = "Tiny-ImageNet: 100,000 + 10,000 colour images, 64x64, 200 classes",
+                                 .default_roots = {"data/tiny-imagenet-200"},
+                                 .open = [](const DatasetOptions& options) { return open_tiny_imagenet(options); },
+                                 .how_to_get = "unpack tiny-imagenet-200.zip into data",
+                                 .train_samples = 100'000});
   datasets.add("synthetic", {.summary = "made-up images of any shape that can be learnt; needs no files",
                              .default_roots = {},
                              .open = open_synthetic,

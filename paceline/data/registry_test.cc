@@ -14,7 +14,8 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 
 TEST(Datasets, AreKnownByName) {
-  EXPECT_THAT(builtin_datasets().names(), ElementsAre("cifar10", "cifar100", "fashion_mnist", "mnist", "synthetic"));
+  EXPECT_THAT(builtin_datasets().names(),
+              ElementsAre("cifar10", "cifar100", "fashion_mnist", "mnist", "synthetic", "tiny_imagenet"));
   EXPECT_THROW(open_dataset(builtin_datasets(), "fashion_mist", {}), UsageError);
 }
 
@@ -28,6 +29,7 @@ TEST(Datasets, SayHowManySamplesTheyHaveBeforeTheyAreOpened) {
   EXPECT_EQ(datasets.at("synthetic").train_samples, open_dataset(datasets, "synthetic", {}).train->size());
   for (const char* name : {"fashion_mnist", "mnist"}) EXPECT_EQ(datasets.at(name).train_samples, 60'000u);
   for (const char* name : {"cifar10", "cifar100"}) EXPECT_EQ(datasets.at(name).train_samples, 50'000u);
+  EXPECT_EQ(datasets.at("tiny_imagenet").train_samples, 100'000u);
 }
 
 // A registry with one data set that says which folder it was opened in.

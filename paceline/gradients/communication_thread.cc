@@ -29,7 +29,7 @@ void CommunicationThread::loop(const std::stop_token& stop) {
     } else {
       ++done_;
     }
-    if (done_ == submitted_) changed_.notify_all();
+    if (done_ == submitted_ || done_ == awaited_) changed_.notify_all();
   }
 }
 
@@ -51,6 +51,13 @@ void CommunicationThread::wait_for_all() {
   changed_.wait(lock, [&] { return done_ == submitted_; });
   submitted_ = done_ = 0;
   if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
+}
+
+void CommunicationThread::wait_for(int job) {
+  std::unique_lock lock(mutex_);
+  awaited_ = job + 1;
+  changed_.wait(lock, [&] { return done_ > job || failure_; });
+  if (failure_) std::rethrow_exception(failure_);
 }
 
 }  // namespace paceline

@@ -16,7 +16,7 @@ namespace paceline {
 class CommunicationThread {
  public:
   // `run` is called with each submitted number. When it throws, the rest of what was submitted is dropped and
-  // wait_for_all() throws the same.
+  // whoever waits gets the same.
   CommunicationThread(std::function<void(int job)> run, bool threaded);
   ~CommunicationThread();  // ends after the job under way
   CommunicationThread(const CommunicationThread&) = delete;
@@ -25,6 +25,8 @@ class CommunicationThread {
   // Jobs are submitted one after the other: 0, 1, 2 ... `up_to` - 1, then from 0 again after wait_for_all().
   void submit_up_to(int up_to);
   void wait_for_all();
+  // Until this job is done, for jobs that are numbered on and on. Throws as wait_for_all() does.
+  void wait_for(int job);
 
  private:
   void loop(const std::stop_token& stop);
@@ -35,6 +37,7 @@ class CommunicationThread {
   std::condition_variable_any changed_;
   int submitted_ = 0;  // guarded, as the following
   int done_ = 0;
+  int awaited_ = 0;  // how many done jobs somebody waits for; nobody is woken before
   std::exception_ptr failure_;
   std::jthread thread_;
 };

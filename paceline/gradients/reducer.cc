@@ -14,18 +14,11 @@
 #include "paceline/comm/nccl_communicator.h"
 #include "paceline/core/error.h"
 #include "paceline/core/version.h"
+#include "paceline/gradients/agreed_plan.h"
+#include "paceline/gradients/gradient_place.h"
 
 namespace paceline {
 namespace {
-
-// Gradients have the parameter's own strides, so that optimizers walk both alike.
-std::vector<int64_t> strides_for(const torch::Tensor& parameter) {
-  return parameter.is_non_overlapping_and_dense() ? parameter.strides().vec() : parameter.contiguous().strides().vec();
-}
-
-torch::Tensor place_in(float* data, const torch::Tensor& parameter) {
-  return torch::from_blob(data, parameter.sizes(), strides_for(parameter), torch::kFloat32);
-}
 
 uint64_t largest_bytes(const BucketPlan& plan) {
   uint64_t largest = 0;
@@ -92,24 +85,9 @@ void Reducer::settle_plan() {
   const std::string circumstances = fmt::format(
       "{} ranks on {} hosts over {}, algorithm {}, bucket_bytes {}, version {}", cluster.ranks, cluster.hosts,
       on_device_ ? "devices" : group_->engine(), options_.algorithm, options_.bucket_bytes, kVersion);
-  std::string stored = group_->rank() == 0 ? options_.stored_plan : "";
-  try {
-    if (!stored.empty() && !parse_reduction_plan(stored).serves(circumstances, counts)) stored.clear();
-  } catch (const DataError&) {  // a damaged one is made anew
-    stored.clear();
-  }
-  stored = broadcast_text(*group_, stored, 0);
-  plan_ = stored.empty() ? make_plan(circumstances, counts) : parse_reduction_plan(stored);
-  if (on_device_) return;
-  if (options_.algorithm == "hybrid") {
-    all_reduce_ = std::make_unique<Hybrid>(*group_, plan_.algorithms);
-    return;
-  }
-  const AllReduceAlgorithm& algorithm = all_reduce_algorithm(options_.algorithm);
-  if (!algorithm.applies(cluster))
-    throw UsageError(fmt::format("{} does not apply to engine {} with {} ranks on {} host{}", algorithm.name,
-                                 cluster.name, cluster.ranks, cluster.hosts, cluster.hosts == 1 ? "" : "s"));
-  all_reduce_ = algorithm.make(*group_, cluster, plan_.algorithms.grid);
+  plan_ = agreed_plan(*group_, circumstances, counts, options_.stored_plan,
+                      [&] { return make_plan(circumstances, counts); });
+  if (!on_device_) all_reduce_ = all_reduce_by(plan_.algorithms, options_.algorithm, *group_);
 }
 
 ReductionPlan Reducer::make_plan(const std::string& circumstances, std::span<const size_t> counts) {

@@ -19,6 +19,7 @@ struct JobOrder {
   std::vector<std::string> command;
   std::string folder;  // to run in, where that is not this process's own
   std::vector<RankOrder> ranks;
+  bool more = false;  // others may be started later, until release()
 };
 
 // Called from the turns of a PollLoop.
@@ -34,11 +35,13 @@ class HostRanks {
  public:
   virtual ~HostRanks() = default;  // whoever is left is killed
 
-  virtual bool ready() const = 0;  // to start
-  virtual void start(const JobOrder& job) = 0;
-  virtual void signal(int signal) = 0;  // to the process groups of all its ranks
-  virtual void pause(bool paused) = 0;  // take no more lines for now
-  virtual bool gone() const = 0;        // nothing runs: all have ended, or none was started
+  virtual bool ready() const = 0;               // to start
+  virtual void start(const JobOrder& job) = 0;  // again, for ranks that have ended
+  virtual void signal(int signal) = 0;  // to the process groups of all its ranks; SIGKILL: nothing is started any more
+  virtual void kill_ranks() { signal(SIGKILL); }  // ... unless the job may have more
+  virtual void release() {}                       // nothing will be started any more
+  virtual void pause(bool paused) = 0;            // take no more lines for now
+  virtual bool gone() const = 0;                  // nothing runs: all have ended, or none was started
 };
 
 }  // namespace paceline

@@ -21,6 +21,7 @@
 #include "paceline/launch/mpirun.h"
 #include "paceline/launch/rank_printer.h"
 #include "paceline/launch/remote_ranks.h"
+#include "paceline/launch/restart_rule.h"
 #include "paceline/rendezvous/descriptor.h"
 #include "paceline/rendezvous/store_server.h"
 
@@ -71,6 +72,7 @@ class ServedStore {
 
   uint16_t port() const { return server_->port(); }
   void declare_dead(int rank, const std::string& how) { server_->declare_dead(rank, how); }
+  bool anybody_came() const { return server_->anybody_came(); }
 
  private:
   PollLoop& loop_;
@@ -100,12 +102,16 @@ class Launcher {
   void start();
   void start_mpirun();
   StoreServer::Options store_options() const;
-  JobOrder job_for(const PlannedHost& host) const;
+  JobOrder job_for(const PlannedHost& host, int first_rank, int ranks) const;
   RankEvents events();
 
   // ---- while it runs ----
   void turn();
   void on_ended(int rank, const Ending& ending);
+  void start_again(int rank, const Ending& ending);
+  void start_all_again();
+  bool may_start_all_again() const;
+  std::string name_of(int rank) const;
   void on_signal();
   void stop(int signal);
   void signal_all(int signal);
@@ -127,18 +133,26 @@ class Launcher {
   std::vector<std::unique_ptr<HostRanks>> hosts_;
   Phase phase_ = Phase::connecting;
   int running_ = 0;                 // ranks
+  int restarting_ = 0;              // ranks that wait to be started again
   bool others_were_ended_ = false;  // because one failed
   int stop_signal_ = 0;
   bool impatient_ = false;  // Ctrl-C came again
   LaunchVerdict verdict_;
+  RestartRule restarts_;
 };
 
 Launcher::Launcher(const LaunchOptions& options)
     : options_(options),
       printer_(loop_, options.prefixes),
       plan_(plan_hosts(options.ranks, options.hosts, this_host_name())),
-      store_address_(options.address) {
+      store_address_(options.address),
+      restarts_(options.restarts) {
   if (options_.command.empty()) throw UsageError("say what to run: paceline launch -n N -- PROGRAM ARGUMENTS...");
+  if (options_.restarts > 0 && needs_mpirun(options_.engine))
+    throw UsageError(fmt::format(
+        "--restart does not go with --engine {}: mpirun ends all ranks when one fails; run the command again (paceline "
+        "train: with --resume), or take another engine",
+        options_.engine));
   // Before anything is started, what can be known to fail.
   if (std::ranges::any_of(plan_, &PlannedHost::here)) find_program(options_.command.front());
   const auto other = std::ranges::find(plan_, false, &PlannedHost::here);
@@ -152,6 +166,12 @@ int Launcher::run() {
     find_hosts();
     while (phase_ == Phase::connecting && !ready()) turn();
     if (phase_ == Phase::connecting) start();
+    for (;;) {
+      while (!gone() || restarting_ > 0) turn();
+      if (!may_start_all_again()) break;
+      start_all_again();
+    }
+    for (const auto& host : hosts_) host->release();
     while (!gone()) turn();
   } catch (...) {
     kill();
@@ -189,13 +209,16 @@ bool Launcher::ready() const {
 
 void Launcher::start() {
   phase_ = Phase::running;
-  settings_ = {.job = unique_job_name(), .engine = options_.engine, .timeout_s = options_.timeout_s};
+  settings_ = {.job = unique_job_name(),
+               .generation = settings_.generation,
+               .engine = options_.engine,
+               .timeout_s = options_.timeout_s};
   if (needs_mpirun(options_.engine)) return start_mpirun();
   const Secret secret = Secret::random();
   settings_.secret = secret.reveal();
   running_ = rank_count(plan_);
   store_.emplace(loop_, printer_, store_options(), secret);
-  for (size_t i = 0; i < plan_.size(); ++i) hosts_[i]->start(job_for(plan_[i]));
+  for (size_t i = 0; i < plan_.size(); ++i) hosts_[i]->start(job_for(plan_[i], plan_[i].first_rank, plan_[i].ranks));
 }
 
 void Launcher::start_mpirun() {
@@ -206,19 +229,22 @@ void Launcher::start_mpirun() {
 }
 
 StoreServer::Options Launcher::store_options() const {
-  StoreServer::Options options = {.address = store_address_, .ranks = rank_count(plan_)};
+  StoreServer::Options options = {
+      .address = store_address_, .ranks = rank_count(plan_), .generation = settings_.generation};
   if (!std::ranges::all_of(plan_, &PlannedHost::here))  // others may come over any network
     options.address = store_address_.find(':') != std::string::npos ? "::" : "0.0.0.0";
   return options;
 }
 
-JobOrder Launcher::job_for(const PlannedHost& host) const {
-  JobOrder job = {.command = options_.command, .folder = std::filesystem::current_path()};
-  for (int rank = host.first_rank; rank < host.first_rank + host.ranks; ++rank) {
+JobOrder Launcher::job_for(const PlannedHost& host, int first_rank, int ranks) const {
+  JobOrder job = {
+      .command = options_.command, .folder = std::filesystem::current_path(), .more = options_.restarts > 0};
+  for (int rank = first_rank; rank < first_rank + ranks; ++rank) {
     std::vector<std::string> environment = host.here ? std::vector<std::string>{} : own_settings();
     for (const auto& more : {common_environment(settings_),
                              rank_environment(host, rank, rank_count(plan_), store_address_, store_->port())})
       environment.insert(environment.end(), more.begin(), more.end());
+    if (options_.restarts > 0) environment.push_back(fmt::format("PACELINE_RESTARTS={}", restarts_.starts(rank)));
     job.ranks.push_back({.rank = rank, .environment = std::move(environment)});
   }
   return job;
@@ -243,17 +269,57 @@ void Launcher::turn() {
 void Launcher::on_ended(int rank, const Ending& ending) {
   --running_;
   if (!ending.failed() || (phase_ != Phase::running && phase_ != Phase::failing)) return;
+  const bool alone = store_ && !store_->anybody_came();  // a group would be broken without it
+  if (phase_ == Phase::running && alone && restarts_.may_start_rank(rank, ending)) return start_again(rank, ending);
   verdict_.add_failure(rank, ending);
   if (store_) store_->declare_dead(rank, ending.text());
   if (phase_ == Phase::failing) return;
   phase_ = Phase::failing;
   others_were_ended_ = running_ > 0;
-  loop_.after(options_.grace_ms, [this] {
-    if (phase_ != Phase::failing) return;
+  loop_.after(options_.grace_ms, [this, generation = settings_.generation] {
+    if (phase_ != Phase::failing || settings_.generation != generation) return;
     phase_ = Phase::stopping;
     signal_all(SIGTERM);
-    loop_.after(options_.term_ms, [this] { kill(); });
+    loop_.after(options_.term_ms, [this, generation] {
+      if (settings_.generation != generation) return;
+      phase_ = Phase::killing;
+      for (const auto& host : hosts_) host->kill_ranks();
+    });
   });
+}
+
+void Launcher::start_again(int rank, const Ending& ending) {
+  const int time = restarts_.start_rank(rank);
+  printer_.message(fmt::format("paceline: {} {}{}: it is started again ({} of {})\n", name_of(rank),
+                               ending.signal != 0 ? "was " : "", ending.text(), time, restarts_.most()));
+  ++restarting_;
+  loop_.after(options_.restart_pause_ms, [this, rank] {
+    --restarting_;
+    if (phase_ != Phase::running) return;
+    const PlannedHost& host = host_of(plan_, rank);
+    ++running_;
+    hosts_[static_cast<size_t>(&host - plan_.data())]->start(job_for(host, rank, 1));
+  });
+}
+
+bool Launcher::may_start_all_again() const {
+  return !verdict_.empty() && stop_signal_ == 0 && store_ && store_->anybody_came() &&
+         restarts_.may_start_all(verdict_.ending());
+}
+
+void Launcher::start_all_again() {
+  const int time = restarts_.start_all();
+  printer_.message(fmt::format("paceline: {}paceline: all ranks are started again ({} of {})\n",
+                               verdict_.text(name_of(verdict_.rank()), others_were_ended_), time, restarts_.most()));
+  verdict_ = {};
+  others_were_ended_ = false;
+  ++settings_.generation;
+  store_.reset();
+  start();
+}
+
+std::string Launcher::name_of(int rank) const {
+  return fmt::format("rank {} on host {}", rank, host_of(plan_, rank).name);
 }
 
 void Launcher::on_signal() {
@@ -294,8 +360,7 @@ void Launcher::flush() {
 int Launcher::conclude() {
   if (!verdict_.empty() && stop_signal_ == 0) {
     const int rank = verdict_.rank();
-    const std::string who =
-        rank == RankEvents::kAll ? "mpirun" : fmt::format("rank {} on host {}", rank, host_of(plan_, rank).name);
+    const std::string who = rank == RankEvents::kAll ? "mpirun" : name_of(rank);
     printer_.message("paceline: " + verdict_.text(who, others_were_ended_));
   }
   flush();

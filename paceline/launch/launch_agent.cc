@@ -30,7 +30,7 @@ class LaunchAgent {
   }
 
  private:
-  bool over() const { return (started_ || killed_) && ranks_.gone() && (outlet_.empty() || orphaned_); }
+  bool over() const { return ((started_ && !more_) || killed_) && ranks_.gone() && (outlet_.empty() || orphaned_); }
 
   void read_orders() {
     char bytes[64 << 10];
@@ -46,7 +46,9 @@ class LaunchAgent {
     const AgentOrder order = read_order(line);
     if (order.job) {
       start(*order.job);
-    } else if (order.signal == SIGKILL) {
+    } else if (order.end) {
+      more_ = false;
+    } else if (order.signal == SIGKILL && !more_) {
       kill();
     } else {
       ranks_.signal(order.signal);
@@ -55,6 +57,7 @@ class LaunchAgent {
     outlet_.write(error_line(error));
     code_ = error.exit_code();
     started_ = true;
+    more_ = false;
     ranks_.signal(SIGKILL);
   }
 
@@ -64,6 +67,7 @@ class LaunchAgent {
                                    std::generic_category().message(errno)));
     ranks_.start(job);
     started_ = true;
+    more_ = job.more;
   }
 
   void kill() {
@@ -81,6 +85,7 @@ class LaunchAgent {
                      .ended = [this](int rank, const Ending& ending) { outlet_.write(ended_line(rank, ending)); }},
                     ProcessOrder::Input::nothing};
   bool started_ = false;
+  bool more_ = false;  // ranks may be started again: wait for orders
   bool killed_ = false;
   bool orphaned_ = false;  // the launcher is gone
   ExitCode code_ = ExitCode::success;

@@ -83,7 +83,8 @@ const PlannedHost& host_of(const std::vector<PlannedHost>& hosts, int rank) {
 }
 
 std::vector<std::string> common_environment(const RunSettings& settings) {
-  std::vector<std::string> environment = {"PACELINE_JOB=" + settings.job, "PACELINE_GENERATION=0"};
+  std::vector<std::string> environment = {"PACELINE_JOB=" + settings.job,
+                                          fmt::format("PACELINE_GENERATION={}", settings.generation)};
   if (!settings.secret.empty()) environment.push_back("PACELINE_SECRET=" + settings.secret);
   if (!settings.engine.empty()) environment.push_back("PACELINE_ENGINE=" + settings.engine);
   if (settings.timeout_s > 0) environment.push_back(fmt::format("PACELINE_TIMEOUT={}", settings.timeout_s));

@@ -24,9 +24,10 @@ const PlannedHost& host_of(const std::vector<PlannedHost>& hosts, int rank);
 // What all ranks are told alike.
 struct RunSettings {
   std::string job;
-  std::string secret;    // empty: mpirun's ranks agree on one themselves
-  std::string engine;    // empty: not said
-  double timeout_s = 0;  // 0: not said
+  uint64_t generation = 0;  // how often all ranks were started before
+  std::string secret;       // empty: mpirun's ranks agree on one themselves
+  std::string engine;       // empty: not said
+  double timeout_s = 0;     // 0: not said
 };
 std::vector<std::string> common_environment(const RunSettings& settings);
 // What `rank` on `host` is told beside that: which it is, and where the store is.

@@ -34,15 +34,18 @@ AgentReport report_from(const Json& message) {
 std::string job_line(const JobOrder& job) {
   Json ranks = Json::array();
   for (const RankOrder& order : job.ranks) ranks.push_back({{"rank", order.rank}, {"environment", order.environment}});
-  return as_line({{"command", job.command}, {"folder", job.folder}, {"ranks", ranks}});
+  return as_line({{"command", job.command}, {"folder", job.folder}, {"ranks", ranks}, {"more", job.more}});
 }
 
 std::string signal_line(int signal) { return as_line({{"signal", signal}}); }
 
+std::string end_line() { return as_line({{"end", true}}); }
+
 AgentOrder read_order(std::string_view line) try {
   const Json message = Json::parse(line);
   if (message.contains("signal")) return {.signal = message.at("signal")};
-  JobOrder job = {.command = message.at("command"), .folder = message.at("folder")};
+  if (message.contains("end")) return {.end = true};
+  JobOrder job = {.command = message.at("command"), .folder = message.at("folder"), .more = message.at("more")};
   for (const Json& order : message.at("ranks"))
     job.ranks.push_back({.rank = order.at("rank"), .environment = order.at("environment")});
   return {.job = std::move(job)};

@@ -14,10 +14,12 @@ namespace paceline {
 // ---- from the launcher; each line with its end ----
 std::string job_line(const JobOrder& job);  // holds the secret
 std::string signal_line(int signal);
+std::string end_line();  // no more jobs will come
 
 struct AgentOrder {
   std::optional<JobOrder> job;
-  int signal = 0;  // where there is no job
+  bool end = false;
+  int signal = 0;  // where there is neither
 };
 AgentOrder read_order(std::string_view line);  // Throws PeerError.
 

@@ -24,6 +24,7 @@ class LaunchVerdict {
   int exit_code() const;  // of the root; 0: there is none
   // REQUIRES of these: !empty()
   int rank() const { return root().rank; }
+  const Ending& ending() const { return root().ending; }
   // "rank 2 on host b exited with code 3; the other ranks were ended", and its last lines. `who` is its subject.
   std::string text(const std::string& who, bool others_were_ended) const;
 

@@ -66,8 +66,18 @@ RemoteRanks::~RemoteRanks() { loop_.cancel(timer_); }
 
 void RemoteRanks::start(const JobOrder& job) {
   started_ = true;
+  more_ = job.more;
   for (const RankOrder& order : job.ranks) running_.insert(order.rank);
   process_.write(job_line(job));
+}
+
+void RemoteRanks::kill_ranks() {
+  if (!more_) return signal(SIGKILL);
+  process_.write(signal_line(SIGKILL));
+}
+
+void RemoteRanks::release() {
+  if (std::exchange(more_, false)) process_.write(end_line());
 }
 
 void RemoteRanks::signal(int signal) {
@@ -111,6 +121,7 @@ void RemoteRanks::on_note(std::string_view line) {
 
 void RemoteRanks::on_process_end(const Ending& ending) {
   loop_.cancel(timer_);
+  more_ = false;
   if (!started_ && !given_up_) fail(ending.text());
   const std::string why = with_last_words(fmt::format("'{}' {}", command_.front(), ending.text()));
   for (const int rank : std::exchange(running_, {})) events_.ended(rank, {.lost = why});

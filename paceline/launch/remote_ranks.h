@@ -32,7 +32,9 @@ class RemoteRanks : public HostRanks {
   void start(const JobOrder& job) override;
   void signal(int signal) override;
   void pause(bool paused) override { process_.pause(paused); }
-  bool gone() const override { return process_.gone(); }
+  void kill_ranks() override;
+  void release() override;
+  bool gone() const override { return more_ && !given_up_ ? running_.empty() : process_.gone(); }
 
  private:
   void on_line(Stream stream, std::string_view line);
@@ -49,6 +51,7 @@ class RemoteRanks : public HostRanks {
   bool ready_ = false;
   bool started_ = false;
   bool given_up_ = false;
+  bool more_ = false;  // the agent waits for further jobs
   std::set<int> running_;
   std::deque<std::string> last_words_;
   PollLoop::TimerId timer_ = 0;  // for the hello; later, for the end of what was killed

@@ -45,7 +45,9 @@ inline int launch_from(const std::vector<std::string>& words) {
       {"hello_ms", number(options.hello_ms)},
       {"grace_ms", number(options.grace_ms)},
       {"term_ms", number(options.term_ms)},
-      {"stop_ms", number(options.stop_ms)}};
+      {"stop_ms", number(options.stop_ms)},
+      {"restarts", number(options.restarts)},
+      {"restart_pause_ms", number(options.restart_pause_ms)}};
   size_t at = 0;
   for (; at < words.size() && words[at] != "--"; ++at) {
     const size_t equals = words[at].find('=');
@@ -63,9 +65,12 @@ inline int launch_from(const std::vector<std::string>& words) {
 // A rank that waits until the store tells it of a death.
 inline int wait_for_news() {
   const Identity identity = find_identity(process_environment());
-  StoreClient client(
-      {.host = identity.store_host, .port = identity.store_port, .rank = identity.rank, .watching = true},
-      *Secret::from_environment(process_environment()));
+  StoreClient client({.host = identity.store_host,
+                      .port = identity.store_port,
+                      .rank = identity.rank,
+                      .generation = identity.generation,
+                      .watching = true},
+                     *Secret::from_environment(process_environment()));
   fmt::print("watching\n");
   std::fflush(stdout);
   for (;;) {

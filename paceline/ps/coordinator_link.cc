@@ -38,6 +38,7 @@ void CoordinatorLink::stop() {
 
 void CoordinatorLink::run() {
   BackOff back_off;
+  CallsBrokenOff broken_off;
   bool told = false;
   for (;;) {
     try {
@@ -54,6 +55,7 @@ void CoordinatorLink::run() {
         connection_ = connection;
       }
       back_off = {};
+      broken_off = {};
       told = false;
       shard_->tell_again();
       serve(*connection);
@@ -64,6 +66,7 @@ void CoordinatorLink::run() {
         over_();
         return;
       }
+      broken_off.count(failure);
       if (options_.log != nullptr && !told) {
         options_.log->warning("shard {}: no coordinator at {} ({}); it is called again and again", options_.shard,
                               options_.coordinator_address, failure.what());

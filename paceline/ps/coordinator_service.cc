@@ -33,7 +33,8 @@ CoordinatorService::CoordinatorService(const ServerOptions& options, Strand& str
       strand_(strand),
       coordinator_(options.coordinator, builtin_policies()),
       journal_(options.state_folder / kJournalFolder),
-      whole_norms_(options.state_folder / kNormsFile, options.map.shards()) {
+      whole_norms_(options.state_folder / kNormsFile, options.map.shards()),
+      statistics_(options.state_folder / kStatisticsFolder) {
   const JournalContents before = journal_.recover();
   if (before.state) coordinator_.load(*before.state);
   for (const CoordinatorEvent& event : before.events) coordinator_.replay(event);
@@ -93,6 +94,16 @@ void CoordinatorService::leave(int worker, uint64_t incarnation) {
   });
 }
 
+void CoordinatorService::expel(int worker, const Peer& connection) {
+  strand_.post([=, this] {
+    const auto known = workers_.find(worker);
+    if (known == workers_.end() || known->second.connection != connection) return;  // it has called again since
+    workers_.erase(known);
+    statistics_.erase(worker);
+    deliver(coordinator_.leave(worker, now_ns()));
+  });
+}
+
 void CoordinatorService::statistics(int worker, const Body& body) {
   if (body.size() > kMostStatisticsBytes || body.size() % sizeof(float) != 0) {
     throw PeerError(fmt::format("{} bytes are no batch statistics", body.size()));
@@ -100,7 +111,7 @@ void CoordinatorService::statistics(int worker, const Body& body) {
   std::vector<float> values(body.size() / sizeof(float));
   body.copy_to(std::as_writable_bytes(std::span(values)));
   strand_.post([this, worker, values = std::move(values)] {
-    if (workers_.contains(worker)) statistics_[worker] = values;
+    if (workers_.contains(worker)) statistics_.set(worker, values);
   });
 }
 
@@ -126,7 +137,7 @@ void CoordinatorService::answer(int observer, const ObserveHead& wish, const Pee
                    .metrics = metrics_text(true)};
   if (news.metrics.size() > kMostMetricsBytes) news.metrics = metrics_text(false);
   deliver(outgoing);
-  for (const auto& [worker, values] : statistics_) {
+  for (const auto& [worker, values] : statistics_.all()) {
     const auto kept = std::make_shared<std::vector<float>>(values);
     send_or_not(connection, {to_wire(Head(StatisticsHead{})), Body(std::as_bytes(std::span(*kept)), kept)});
   }

@@ -18,6 +18,7 @@
 #include "paceline/ps/shard_service.h"
 #include "paceline/ps/strand.h"
 #include "paceline/ps/whole_norms.h"
+#include "paceline/ps/worker_statistics.h"
 
 namespace paceline {
 
@@ -32,6 +33,8 @@ class CoordinatorService : public ShardUplink {
   void heartbeat(int worker);
   void leave(int worker, uint64_t incarnation);
   void statistics(int worker, const Body& body);
+  // It sent what no worker sends: nobody waits for it until its lease ends, and what it told is forgotten.
+  void expel(int worker, const Peer& connection);
   void observe(int observer, const ObserveHead& wish, Peer connection);
   void shard_is_here(int shard, uint64_t executed, Peer connection);
   void from_shard(int shard, Head head);  // staged, report, norms
@@ -76,7 +79,7 @@ class CoordinatorService : public ShardUplink {
   std::map<int, Peer> shards_;
   std::map<int, uint64_t> executed_;  // by shard, as they report
   std::set<int> forgotten_;           // shards that were away need to hear of them
-  std::map<int, std::vector<float>> statistics_;
+  WorkerStatistics statistics_;
   std::vector<std::function<void()>> until_step_;  // answers to observers that wait for the end of a round
 
   bool was_over_ = false;  // when it started: workers that were not told may still call

@@ -32,6 +32,7 @@ class ServerObserver::Session {
   ServerSnapshot observe(const Wish& wish) {
     const int64_t began_ns = SteadyClock().now_ns();
     BackOff back_off;
+    CallsBrokenOff broken_off;
     for (;;) {
       try {
         return try_once(wish);
@@ -39,6 +40,7 @@ class ServerObserver::Session {
         throw;
       } catch (const PeerError& failure) {
         lines_.clear();
+        broken_off.count(failure);
         const double waited_s = seconds_between(began_ns, SteadyClock().now_ns());
         if (waited_s * 1e3 > static_cast<double>(options_.patience_ms)) {
           throw PeerError(fmt::format("observer {} has seen nothing for {:.1f} s: {}; are all servers running?",

@@ -13,6 +13,7 @@
 #include "paceline/core/file.h"
 #include "paceline/ps/coordinator_link.h"
 #include "paceline/ps/coordinator_service.h"
+#include "paceline/ps/refusal_log.h"
 #include "paceline/ps/server_call.h"
 #include "paceline/ps/shard_service.h"
 #include "paceline/ps/state_names.h"
@@ -66,12 +67,14 @@ class ParameterServer::Running : public ConnectionHandler {
 
   bool small() const { return options_.map.shards() == 1 && options_.map.total() <= kSmallShard; }
   void fail(std::exception_ptr failure);
+  void hear(const std::shared_ptr<Connection>& connection, Caller& caller, const Message& message);
   void greet(const std::shared_ptr<Connection>& connection, Caller& caller, const Head& head);
   void from_worker(const std::shared_ptr<Connection>& connection, const HelloHead& hello, const Head& head,
                    const Body& body);
   void tick();  // again and again
   const ServerOptions options_;
   const std::string fingerprint_;
+  RefusalLog refusals_{options_.log};
 
   mutable std::mutex mutex_;
   std::condition_variable_any changed_;
@@ -198,9 +201,20 @@ void ParameterServer::Running::received(const std::shared_ptr<Connection>& conne
     const std::lock_guard lock(mutex_);
     caller = callers_.at(connection.get());
   }
+  try {
+    hear(connection, *caller, message);
+  } catch (const PeerError& failure) {
+    connection->close(failure.what());  // before it is expelled, which would close it with another reason
+    if (coordinator_ && caller->known && caller->hello.role == PeerRole::worker)
+      coordinator_->expel(caller->hello.id, connection);
+  }
+}
+
+void ParameterServer::Running::hear(const std::shared_ptr<Connection>& connection, Caller& caller,
+                                    const Message& message) {
   const Head head = head_from(message.head);
-  if (!caller->known) return greet(connection, *caller, head);
-  const HelloHead& hello = caller->hello;
+  if (!caller.known) return greet(connection, caller, head);
+  const HelloHead& hello = caller.hello;
   if (hello.role == PeerRole::worker) return from_worker(connection, hello, head, message.body);
   if (hello.role == PeerRole::shard && coordinator_) {
     if (const auto* norms = std::get_if<NormsHead>(&head);
@@ -230,7 +244,7 @@ void ParameterServer::Running::greet(const std::shared_ptr<Connection>& connecti
   const std::string refused =
       why_not_welcome(*hello, fingerprint_, options_.run, options_.shard, options_.map.shards());
   if (!refused.empty()) {
-    if (options_.log != nullptr) options_.log->warning("refused {}: {}", connection->peer(), refused);
+    refusals_.add(connection->peer(), refused);
     return connection->close(kRefusal + refused);
   }
   if (hello->role == PeerRole::worker) shard_->worker_is_here(hello->id, hello->incarnation, connection);
@@ -271,6 +285,7 @@ void remove_state(const std::filesystem::path& state_folder, int shard) {
   std::filesystem::remove(state_folder / shard_file_name(shard), ignored);
   if (shard == 0) {
     std::filesystem::remove_all(state_folder / kJournalFolder, ignored);
+    std::filesystem::remove_all(state_folder / kStatisticsFolder, ignored);
     std::filesystem::remove(state_folder / kNormsFile, ignored);
   }
   std::filesystem::remove(state_folder, ignored);  // only where it is empty

@@ -1,6 +1,8 @@
 // How a process calls a server of its run: connects, says who it is, is welcomed or refused.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -10,12 +12,6 @@
 #include "paceline/ps/transport.h"
 
 namespace paceline {
-
-// The server will not have this process, today or later: to try again is no use.
-class RefusedError : public PeerError {
- public:
-  using PeerError::PeerError;
-};
 
 inline constexpr const char* kRefusal = "refused: ";        // begins the reason of a server that refuses for good
 inline constexpr const char* kRunOver = "the run is over";  // why shard 0 closes its shards' connections at the end
@@ -42,6 +38,22 @@ class BackOff {
 
  private:
   int64_t wait_ms_ = 20;
+};
+
+// Calls in a row that were broken off in the middle of the handshake. Once, the server may have died just then; kMost
+// times, within about a second, it does not want us.
+class CallsBrokenOff {
+ public:
+  static constexpr int kMost = 6;
+
+  void count(const PeerError& failure) {  // of a call; throws RefusedError
+    in_a_row_ = dynamic_cast<const HandshakeError*>(&failure) != nullptr ? in_a_row_ + 1 : 0;
+    if (in_a_row_ < kMost) return;
+    throw RefusedError(fmt::format("{} ({} calls in a row ended so)", failure.what(), in_a_row_));
+  }
+
+ private:
+  int in_a_row_ = 0;
 };
 
 }  // namespace paceline

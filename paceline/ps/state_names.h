@@ -10,5 +10,6 @@ namespace paceline {
 inline std::string shard_file_name(int shard) { return fmt::format("shard-{}", shard); }
 inline constexpr const char* kJournalFolder = "coordinator";
 inline constexpr const char* kNormsFile = "norms";
+inline constexpr const char* kStatisticsFolder = "statistics";
 
 }  // namespace paceline

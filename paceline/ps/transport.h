@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "paceline/core/error.h"
 #include "paceline/core/log.h"
 
 namespace paceline {
@@ -96,8 +97,8 @@ class TransportServer {
 };
 
 // `address`: HOST:PORT, or unix:PATH. Throws UsageError for another, for plaintext beyond loopback without `insecure`;
-// FileError for certificates that cannot be read; PeerError for a port in use. Strangers that are refused are reported
-// to `log`, a few lines per second at most.
+// FileError for certificates that cannot be read; PeerError for a port in use. Strangers that are refused, also in the
+// TLS handshake, are reported to `log`, a few lines per second at most.
 std::unique_ptr<TransportServer> serve(const std::string& address, const TransportSecurity& security,
                                        const TransportLimits& limits, ConnectionHandler& handler, int threads = 1,
                                        Log* log = nullptr);
@@ -109,8 +110,22 @@ class ClientConnection : public Connection {
   virtual Message receive(int64_t timeout_ms) = 0;
 };
 
-// Throws PeerError with the reason: nobody listens, a name that does not resolve, a certificate or token that is
-// refused; UsageError and FileError as serve() does. Tries once: who starts before the server tries again.
+// The server will not have this process, today or later: to try again is no use.
+class RefusedError : public PeerError {
+ public:
+  using PeerError::PeerError;
+};
+
+// Somebody listened, and ended the connection in the middle of the handshake: a server that wants TLS or a certificate
+// does so without a word (gRPC 1.51), but also one that is killed just then. CallsBrokenOff tells them apart.
+class HandshakeError : public PeerError {
+ public:
+  using PeerError::PeerError;
+};
+
+// Throws RefusedError where one side will not have the other: certificate, name or token are wrong, or the protocol's
+// version; HandshakeError; PeerError with the reason for what may be better the next time: nobody listens, a name that
+// does not resolve; UsageError and FileError as serve() does. Tries once: who starts before the server tries again.
 std::unique_ptr<ClientConnection> connect(const std::string& address, const TransportSecurity& security,
                                           const TransportLimits& limits);
 

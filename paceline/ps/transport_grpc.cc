@@ -1,11 +1,9 @@
 #include "paceline/ps/transport_grpc.h"
 
 #include <grpc/grpc.h>
-#include <grpc/support/log.h>
 
 #include <algorithm>
 #include <bit>
-#include <cstdlib>
 #include <cstring>
 #include <memory>
 
@@ -178,12 +176,6 @@ void shut_down(grpc::CompletionQueue& queue) {
   void* tag = nullptr;
   bool ok = false;
   while (queue.Next(&tag, &ok)) {
-  }
-}
-
-void quiet_grpc() {
-  if (std::getenv("GRPC_VERBOSITY") == nullptr) {
-    gpr_set_log_verbosity(static_cast<gpr_log_severity>(GPR_LOG_SEVERITY_ERROR + 1));
   }
 }
 

@@ -69,8 +69,4 @@ std::vector<std::pair<std::string, int>> transport_arguments(const TransportLimi
 // Ends a queue that nobody else looks into.
 void shut_down(grpc::CompletionQueue& queue);
 
-// gRPC writes its own lines to standard error otherwise, also for what is reported as an exception anyway. Whoever sets
-// GRPC_VERBOSITY gets them.
-void quiet_grpc();
-
 }  // namespace paceline

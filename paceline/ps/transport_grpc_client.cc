@@ -12,6 +12,7 @@
 #include "paceline/core/check.h"
 #include "paceline/ps/endpoint.h"
 #include "paceline/ps/transport_grpc.h"
+#include "paceline/ps/transport_grpc_handshakes.h"
 #include "paceline/rendezvous/quiet_thread.h"
 
 namespace paceline {
@@ -30,26 +31,45 @@ bool has_any(const std::string& text, std::initializer_list<const char*> parts) 
   });
 }
 
-// Why a call that never was accepted has failed, for people.
-std::string why_not_connected(const grpc::Status& status, const TransportSecurity& security) {
+// Why a call that never was accepted has failed, for people, and whether to try again is of any use.
+struct OpeningFailure {
+  enum class Kind : uint8_t { for_now, broken_off, refused };
+  Kind kind;
+  std::string why;
+};
+
+OpeningFailure opening_failure(const grpc::Status& status, const TransportSecurity& security) {
+  using Kind = OpeningFailure::Kind;
   const std::string text = status.error_message();
-  if (status.error_code() != grpc::StatusCode::UNAVAILABLE) return text.empty() ? "it closed the connection" : text;
-  if (has_any(text, {"connection refused", "no such file"})) return "nobody listens there";
+  if (status.error_code() != grpc::StatusCode::UNAVAILABLE) {
+    const bool refused = status.error_code() == grpc::StatusCode::UNAUTHENTICATED ||
+                         status.error_code() == grpc::StatusCode::UNIMPLEMENTED;
+    return {refused ? Kind::refused : Kind::for_now, text.empty() ? "it closed the connection" : text};
+  }
+  if (has_any(text, {"connection refused", "no such file"})) return {Kind::for_now, "nobody listens there"};
   const bool dropped = has_any(text, {"socket closed", "reset", "broken pipe", "settings", "alert"});
   if (!security.tls()) {
-    return dropped ? "it does not speak plaintext: if it wants TLS, give the authority of its certificate" : text;
+    if (!dropped) return {Kind::for_now, text};
+    return {Kind::broken_off,
+            "it does not speak plaintext: if it wants TLS, give the authority of its certificate (--certs DIR)"};
   }
   if (has_any(text, {"certificate verify failed", "certificate_verify_failed"})) {
-    return "its certificate is not signed by the authority that was given, or is not valid today";
+    return {Kind::refused,
+            "its certificate is not signed by the authority that was given, or is not valid today; all processes of a "
+            "run need the certificates of one authority (--certs DIR)"};
   }
-  if (has_any(text, {"peer name", "hostname"})) return "its certificate is for other hosts (subjectAltName)";
-  if (has_any(text, {"wrong version number", "wrong_version_number", "packet length"})) return "it does not speak TLS";
-  if (dropped) {
-    return security.certificate_pem.empty()
-               ? "it refused a client without certificate: give one that its authority has signed"
-               : "it refused this client's certificate: its authority has not signed it, or it is not valid today";
+  if (has_any(text, {"peer name", "hostname"})) {
+    return {Kind::refused,
+            "its certificate is for other hosts (subjectAltName); make one for this name ('paceline certs --hosts')"};
   }
-  return text;
+  if (has_any(text, {"wrong version number", "wrong_version_number", "packet length"})) {
+    return {Kind::refused, "it does not speak TLS; give the server certificates, too, or none here"};
+  }
+  if (!dropped) return {Kind::for_now, text};
+  return {Kind::broken_off,
+          security.certificate_pem.empty()
+              ? "it refused a client without certificate: give one that its authority has signed (--certs DIR)"
+              : "it refused this client's certificate: its authority has not signed it, or it is not valid today"};
 }
 
 class GrpcClientConnection final : public ClientConnection {
@@ -155,7 +175,11 @@ void GrpcClientConnection::fail_to_open(const TransportSecurity& security, bool 
     throw PeerError(
         fmt::format("cannot connect to {}: it did not answer within {} ms", address_, limits_.connect_timeout_ms));
   }
-  throw PeerError(fmt::format("cannot connect to {}: {}", address_, why_not_connected(status_, security)));
+  const OpeningFailure failure = opening_failure(status_, security);
+  const std::string what = fmt::format("cannot connect to {}: {}", address_, failure.why);
+  if (failure.kind == OpeningFailure::Kind::refused) throw RefusedError(what);
+  if (failure.kind == OpeningFailure::Kind::broken_off) throw HandshakeError(what);
+  throw PeerError(what);
 }
 
 GrpcClientConnection::~GrpcClientConnection() {

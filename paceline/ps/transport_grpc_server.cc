@@ -16,6 +16,7 @@
 #include "paceline/ps/endpoint.h"
 #include "paceline/ps/refusal_log.h"
 #include "paceline/ps/transport_grpc.h"
+#include "paceline/ps/transport_grpc_handshakes.h"
 #include "paceline/rendezvous/quiet_thread.h"
 
 namespace paceline {
@@ -103,6 +104,7 @@ class GrpcServer final : public TransportServer {
   const std::string proof_;
   ConnectionHandler& handler_;
   RefusalLog refusals_;
+  std::optional<HandshakeWatch> handshakes_;  // with TLS
   std::string address_;
   grpc::AsyncGenericService service_;
   std::vector<std::unique_ptr<grpc::ServerCompletionQueue>> queues_;
@@ -313,6 +315,7 @@ GrpcServer::GrpcServer(const std::string& address, const TransportSecurity& secu
   const bool local = !at || at->local;
   check_server_security(security, address, local);
   quiet_grpc();
+  if (security.tls() && log != nullptr) handshakes_.emplace(refusals_);
 
   grpc::ServerBuilder builder;
   for (const auto& [name, value] : transport_arguments(limits, local)) builder.AddChannelArgument(name, value);

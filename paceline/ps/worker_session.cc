@@ -95,6 +95,7 @@ void ServerWorker::Session::lost(const PeerError& failure) {
 }
 
 void ServerWorker::Session::call_all() {
+  CallsBrokenOff broken_off;
   for (;;) {
     int shard = 0;
     try {
@@ -110,6 +111,7 @@ void ServerWorker::Session::call_all() {
       throw;
     } catch (const PeerError& failure) {
       last_failure_ = failure.what();
+      broken_off.count(failure);
     }
     const double away_s = seconds_between(*lost_since_ns_, now_ns());
     if (away_s * 1e3 > static_cast<double>(options_.patience_ms)) {

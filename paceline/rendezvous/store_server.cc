@@ -5,6 +5,7 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <map>
@@ -77,6 +78,7 @@ class StoreServer::Service {
     thread_.join();
   }
 
+  bool anybody_came() const { return anybody_came_; }
   uint16_t port() const { return local_address_of(listener_).port; }
 
   void declare_dead(int rank, const std::string& how) {
@@ -94,6 +96,7 @@ class StoreServer::Service {
   }
 
  private:
+  std::atomic<bool> anybody_came_ = false;
   void count_watched(int change) {
     const std::lock_guard lock(mutex_);
     watched_ += change;
@@ -265,6 +268,7 @@ class StoreServer::Service {
       return refuse(visitor, *objection);
     }
     visitor.rank = hello.rank;
+    anybody_came_ = true;
     visitor.frames.set_most_bytes(kFrameBytes);
     visitor.outbox.add(encode(Welcome{server_proof(secret_, visitor.nonce, hello)}));
     if (failure_) visitor.outbox.add(encode(to_wire(*failure_)));
@@ -375,6 +379,7 @@ StoreServer::StoreServer(const Options& options, Secret secret)
 StoreServer::~StoreServer() = default;
 
 uint16_t StoreServer::port() const { return service_->port(); }
+bool StoreServer::anybody_came() const { return service_->anybody_came(); }
 void StoreServer::declare_dead(int rank, const std::string& how) { service_->declare_dead(rank, how); }
 void StoreServer::wait_until_all_left(int64_t timeout_ms) { service_->wait_until_all_left(timeout_ms); }
 

@@ -29,6 +29,8 @@ class StoreServer {
 
   uint16_t port() const;
 
+  bool anybody_came() const;  // whether any rank has connected: they form a group
+
   // From a launcher that knows more than a closed connection says: "killed by signal 9", "exited with code 3".
   void declare_dead(int rank, const std::string& how);
 

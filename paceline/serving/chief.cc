@@ -14,6 +14,7 @@
 #include "paceline/metrics/run_chart.h"
 #include "paceline/models/state.h"
 #include "paceline/schedule/from_recipe.h"
+#include "paceline/serving/last_seen.h"
 #include "paceline/serving/server_checkpoint.h"
 #include "paceline/serving/server_state.h"
 #include "paceline/train/assemble.h"
@@ -22,6 +23,7 @@ namespace paceline {
 namespace {
 
 constexpr auto kLookEvery = std::chrono::milliseconds(200);
+constexpr double kNoteEverySeconds = 1;  // how far the run is, in a file
 
 }  // namespace
 
@@ -39,12 +41,19 @@ Chief::Chief(Recipe recipe, ChiefOptions options)
       checkpoints_(options_.run_folder.checkpoints(), recipe_.checkpoint.keep),
       speed_(clock_.now_ns()) {
   if (options_.from) state_ = read_server_checkpoint(*options_.from, flat_.model()).state;
+  statistics_count_ = flat_.statistics().size();
   first_step_ = state_.step;
+  recorded_step_ = state_.step;
+  if (options_.goes_on) {  // times and best results are those of the last checkpoint; the rest is the servers' to say
+    if (const auto newest = checkpoints_.find_newest_intact().newest)
+      state_ = read_server_checkpoint(*newest, flat_.model()).state;
+    recorded_step_ = last_seen_updates(options_.run_folder);
+  }
   first_seconds_ = state_.train_seconds;
   state_.seed = recipe_.train.seed;
   make_directories(options_.run_folder.root);
   replace_file(options_.run_folder.recipe(), print_recipe(recipe_));
-  recorder_ = std::make_unique<Recorder>(options_.run_folder.root, state_.step);
+  recorder_ = std::make_unique<Recorder>(options_.run_folder.root, recorded_step_);
 }
 
 Chief::~Chief() = default;
@@ -64,13 +73,12 @@ Summary Chief::run() {
                                                              .log = options_.log});
   begun_ns_ = clock_.now_ns();
   speed_.skip_to(begun_ns_);
-  int64_t recorded_step = state_.step;
   while (ending_.empty()) {
     const double epoch_before = epoch();
     look(/*weights=*/false);
-    if (state_.step - recorded_step >= recipe_.train.log_every_steps) {
+    if (state_.step - recorded_step_ >= recipe_.train.log_every_steps) {
       record();
-      recorded_step = state_.step;
+      recorded_step_ = state_.step;
     }
     if (!seen_.over && passes_multiple(epoch_before, epoch(), recipe_.train.eval_every_epochs)) evaluate();
     if (!seen_.over && passes_multiple(epoch_before, epoch(), 1)) write_checkpoint();
@@ -85,7 +93,7 @@ Summary Chief::run() {
       std::this_thread::sleep_for(kLookEvery);
     }
   }
-  if (state_.step > recorded_step) record();
+  if (state_.step > recorded_step_) record();
   if (ending_ != "target") evaluate();
   write_checkpoint();
   show_progress();
@@ -102,10 +110,22 @@ void Chief::look(bool weights) {
   state_.step = first_step_ + static_cast<int64_t>(seen_.version);
   state_.cursor_samples = seen_.used_samples;
   state_.train_seconds = seen_seconds_;
+  if (seen_seconds_ - noted_seconds_ >= kNoteEverySeconds && state_.step > 0) {
+    note_last_seen(options_.run_folder, state_.step);
+    noted_seconds_ = seen_seconds_;
+  }
   speed_.add(static_cast<double>(state_.cursor_samples - before), now_ns);
   news_.clear();
   double loss = 0, accuracy = 0;
   for (const std::vector<float>& numbers : seen_.statistics) {
+    // Whoever knows the run's token may be a worker, and may be a broken one: that must not end the run.
+    if (numbers.size() != WorkerNews::kFigures + statistics_count_) {
+      if (options_.log && !odd_news_told_)
+        options_.log->warning("a worker told {} numbers of itself, not {}: they are left aside", numbers.size(),
+                              WorkerNews::kFigures + statistics_count_);
+      odd_news_told_ = true;
+      continue;
+    }
     news_.push_back(WorkerNews::from_numbers(numbers));
     loss += news_.back().loss;
     accuracy += news_.back().accuracy;

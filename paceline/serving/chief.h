@@ -36,6 +36,7 @@ struct ChiefOptions {
   Log* log = nullptr;
   Progress* progress = nullptr;
   std::optional<CheckpointRef> from;  // where the run goes on
+  bool goes_on = false;               // another chief looked after this run before, and its servers still have it
   std::stop_token stop;
   Catalog catalog;
 };
@@ -78,10 +79,14 @@ class Chief {
   std::vector<WorkerNews> news_;  // of each worker that has told some
   RunState state_;
   RateMeter speed_;
+  size_t statistics_count_ = 0;  // of the model's batch normalisation
+  bool odd_news_told_ = false;
   int64_t first_step_ = 0;  // of this part of the run
   double first_seconds_ = 0;
   int64_t begun_ns_ = 0;
-  double seen_seconds_ = 0;  // since the run began, at seen_
+  double seen_seconds_ = 0;    // since the run began, at seen_
+  int64_t recorded_step_ = 0;  // of the last line of metrics
+  double noted_seconds_ = 0;   // when seen.json was written
   std::string ending_;
 };
 

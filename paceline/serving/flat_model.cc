@@ -1,9 +1,12 @@
 #include "paceline/serving/flat_model.h"
 
 #include <algorithm>
+#include <cmath>
+#include <numeric>
 
 #include "paceline/core/check.h"
 #include "paceline/gradients/batch_statistics.h"
+#include "paceline/models/layers.h"
 
 namespace paceline {
 namespace {
@@ -16,6 +19,7 @@ void copy_out(const torch::Tensor& tensor, std::span<float> into) { view_of(into
 
 bool is_variance(const std::string& name) { return name.ends_with("running_var"); }
 bool is_mean(const std::string& name) { return name.ends_with("running_mean"); }
+bool is_counter(const std::string& name) { return name.ends_with("num_batches_tracked"); }
 
 }  // namespace
 
@@ -69,30 +73,40 @@ std::vector<float> FlatModel::statistics() const {
   return flat;
 }
 
+// Names come in order: a layer's counter, its means, its variances.
 void FlatModel::load_mean_statistics(const std::vector<std::span<const float>>& of_workers) {
-  if (of_workers.empty()) return;
   const torch::NoGradGuard no_grad;
-  const double share = 1.0 / static_cast<double>(of_workers.size());
   size_t at = 0;
-  torch::Tensor mean_of_squares, squared_mean;  // of the layer whose variance comes next
+  std::vector<double> seen(of_workers.size(), 1);  // what part of a worker's averages is of samples, not of their start
+  torch::Tensor spread;                            // of the workers' means in the layer whose variance comes next
   for (const auto& [name, tensor] : batch_statistics(*model_)) {
-    torch::Tensor mean = torch::zeros(tensor.sizes(), torch::kFloat64);
-    torch::Tensor squares = torch::zeros(tensor.sizes(), torch::kFloat64);
     const auto count = static_cast<size_t>(tensor.numel());
+    std::vector<torch::Tensor> values;
     for (const std::span<const float> worker : of_workers) {
       CHECK_LE(at + count, worker.size());
-      const torch::Tensor values = view_of(worker.subspan(at, count), tensor).to(torch::kFloat64);
-      mean += share * values;
-      squares += share * values * values;
+      values.push_back(view_of(worker.subspan(at, count), tensor).to(torch::kFloat64));
+    }
+    at += count;
+    if (is_counter(name))
+      for (size_t worker = 0; worker < values.size(); ++worker)
+        seen[worker] = 1 - std::pow(1 - BatchNorm2d::kMomentum, values[worker].item<double>());
+    const double all = std::accumulate(seen.begin(), seen.end(), 0.0);
+    if (all <= 0) continue;
+    const double start = is_variance(name) ? 1 : 0;
+    torch::Tensor mean = torch::zeros(tensor.sizes(), torch::kFloat64), squares = mean.clone();
+    for (size_t worker = 0; worker < values.size(); ++worker) {
+      if (seen[worker] <= 0) continue;
+      const torch::Tensor own =
+          is_counter(name) ? values[worker] : (values[worker] - (1 - seen[worker]) * start) / seen[worker];
+      mean += seen[worker] / all * own;
+      squares += seen[worker] / all * own * own;
     }
     if (is_mean(name)) {
-      mean_of_squares = squares;
-      squared_mean = mean * mean;
-    } else if (is_variance(name) && squared_mean.defined()) {
-      mean += mean_of_squares - squared_mean;  // how far the workers' means lie apart
+      spread = squares - mean * mean;
+    } else if (is_variance(name) && spread.defined()) {
+      mean += spread;
     }
     tensor.copy_(mean.to(tensor.scalar_type()));
-    at += count;
   }
 }
 

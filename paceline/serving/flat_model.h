@@ -27,7 +27,8 @@ class FlatModel {
   // Running means and variances of batch normalisation, with their counters.
   std::vector<float> statistics() const;
   // Of several workers, each as statistics() gave it: the mean of means and of squares, from which the variance
-  // follows. Nothing happens where there are none.
+  // follows. Averages begin with mean 0 and variance 1, of which a worker that has just begun has much left: that is
+  // taken out, and it counts for the less. Nothing happens where no worker has seen anything.
   void load_mean_statistics(const std::vector<std::span<const float>>& of_workers);
 
  private:

@@ -32,22 +32,46 @@ TEST(FlatModel, GradientsLieWhereTheirParametersDo) {
   EXPECT_EQ(std::count(gradient.begin() + static_cast<long>(first), gradient.end(), 0.0f), flat.count() - first);
 }
 
+struct Averages {
+  float batches, mean, variance;
+};
+
+std::vector<float> statistics_of(FlatModel& flat, const Averages& averages) {
+  for (const auto& [name, tensor] : batch_statistics(flat.model()))
+    tensor.fill_(name.ends_with("running_var")    ? averages.variance
+                 : name.ends_with("running_mean") ? averages.mean
+                                                  : averages.batches);
+  return flat.statistics();
+}
+
+void expect_statistics(FlatModel& flat, double mean, double variance) {
+  for (const auto& [name, tensor] : batch_statistics(flat.model())) {
+    if (name.ends_with("running_mean")) EXPECT_NEAR(tensor[0].item<float>(), mean, 1e-5) << name;
+    if (name.ends_with("running_var")) EXPECT_NEAR(tensor[0].item<float>(), variance, 1e-5) << name;
+  }
+}
+
 // Two workers that have seen different halves: what is evaluated has the statistics of both.
 TEST(FlatModel, MeanStatisticsAreThoseOfAllSamples) {
   FlatModel flat(model_with(1));
-  const NamedTensors live = batch_statistics(flat.model());
-  const auto set = [&](float mean, float variance) {
-    for (const auto& [name, tensor] : live) tensor.fill_(name.ends_with("running_var") ? variance : mean);
-    return flat.statistics();
-  };
-  const std::vector<float> one = set(1, 4), other = set(3, 6);
+  const std::vector<float> one = statistics_of(flat, {1000, 1, 4}), other = statistics_of(flat, {1000, 3, 6});
   flat.load_mean_statistics({one, other});
-  for (const auto& [name, tensor] : live) {
-    if (name.ends_with("running_mean")) EXPECT_EQ(tensor[0].item<float>(), 2) << name;
-    if (name.ends_with("running_var")) EXPECT_EQ(tensor[0].item<float>(), 6) << name;  // 5, and means 1 to each side
-  }
+  expect_statistics(flat, 2, 6);  // 5, and means 1 to each side
   flat.load_mean_statistics({});
-  EXPECT_EQ(live.begin()->second.defined(), true);
+  expect_statistics(flat, 2, 6);
+}
+
+// After one batch of mean 2 and variance 5, averages that began with 0 and 1 are 0.2 and 1.4.
+TEST(FlatModel, StatisticsOfAWorkerThatHasJustBegunAreNotOfItsStart) {
+  FlatModel flat(model_with(1));
+  const std::vector<float> old = statistics_of(flat, {1000, 2, 5}), fresh = statistics_of(flat, {1, 0.2f, 1.4f});
+  const std::vector<float> nothing = statistics_of(flat, {0, 0, 1});
+  flat.load_mean_statistics({old, fresh, nothing});
+  expect_statistics(flat, 2, 5);
+  flat.load_mean_statistics({nothing});
+  expect_statistics(flat, 2, 5);
+  for (const auto& [name, tensor] : batch_statistics(flat.model()))
+    if (name.ends_with("num_batches_tracked")) EXPECT_GT(tensor.item<int64_t>(), 900) << name;
 }
 
 }  // namespace

@@ -12,7 +12,10 @@
 
 namespace paceline {
 
-inline bool needs_server(const Recipe& recipe) { return recipe.sync.policy != "allreduce"; }
+inline bool needs_server(const Recipe& recipe) {
+  const std::string& policy = recipe.sync.policy;
+  return policy != "allreduce" && policy != "local_sgd" && policy != "stale_allreduce";
+}
 // Workers of elastic averaging make steps of their own between exchanges.
 inline bool updates_alone(const Recipe& recipe) { return recipe.sync.policy == "easgd"; }
 

@@ -38,6 +38,12 @@ TEST(ServerPlan, HasEveryParameterInItsOrder) {
   }
 }
 
+TEST(ServerPlan, ThreePoliciesNeedNoServer) {
+  for (const std::string policy : {"allreduce", "local_sgd", "stale_allreduce"})
+    EXPECT_FALSE(needs_server(parse_recipe("", "r", {"sync.policy=" + policy}))) << policy;
+  EXPECT_TRUE(needs_server(parse_recipe("", "r", {"sync.policy=bsp"})));
+}
+
 TEST(ServerPlan, ReadsAsManySamplesAsTrainingOverRanksWould) {
   const ServerPlan plan = plan_of({"sync.policy=bsp", "batch.global=128", "train.epochs=2"});
   EXPECT_EQ(plan.coordinator.plan.total_samples, 2000u);

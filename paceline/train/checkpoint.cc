@@ -15,6 +15,7 @@ constexpr const char* kWeights = "weights.safetensors";
 constexpr const char* kOptimizer = "optimizer.safetensors";
 constexpr const char* kState = "state.json";
 constexpr const char* kRanks = "ranks.safetensors";
+constexpr const char* kUnderWay = "under_way.safetensors";
 constexpr const char* kSums = "SHA256SUMS";
 
 constexpr std::string_view kStepPrefix = "step-";
@@ -61,7 +62,7 @@ CheckpointStore::CheckpointStore(std::filesystem::path folder, int64_t keep)
     : folder_(std::move(folder)), keep_(keep) {}
 
 CheckpointRef CheckpointStore::write(const Model& model, const Optimizer& optimizer, const RunState& state,
-                                     const std::vector<NamedTensors>& ranks) {
+                                     const std::vector<NamedTensors>& ranks, const NamedTensors& under_way) {
   const CheckpointRef checkpoint = {state.step, folder_ / folder_name(state.step)};
   if (std::filesystem::exists(checkpoint.folder)) {
     if (!damage_of(checkpoint)) return checkpoint;
@@ -80,6 +81,10 @@ CheckpointRef CheckpointStore::write(const Model& model, const Optimizer& optimi
     if (ranks.size() > 1) {
       write_safetensors(writing / kRanks, with_rank_names(ranks));
       files.push_back(kRanks);
+    }
+    if (!under_way.empty()) {
+      write_safetensors(writing / kUnderWay, under_way);
+      files.push_back(kUnderWay);
     }
     std::string sums;
     for (const char* file : files) sums += fmt::format("{}  {}\n", sha256_of(writing / file), file);
@@ -185,6 +190,15 @@ std::vector<NamedTensors> load_rank_tensors(const CheckpointRef& checkpoint) {
       own.emplace(found->first.substr(prefix.size()), found->second);
   }
   return ranks;
+}
+
+SumsUnderWay load_sums_under_way(const CheckpointRef& checkpoint) {
+  const std::filesystem::path file = checkpoint.folder / kUnderWay;
+  SumsUnderWay sums;
+  if (!std::filesystem::exists(file)) return sums;
+  sums.tensors = read_safetensors(file).tensors;
+  while (sums.tensors.contains(fmt::format("stale.{}", sums.steps + 1))) ++sums.steps;
+  return sums;
 }
 
 void load_weights(const CheckpointRef& checkpoint, Model& model) {

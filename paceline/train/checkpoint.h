@@ -1,9 +1,9 @@
 // Checkpoints: everything a run needs to go on bit for bit.
 //
 // One folder each, checkpoints/step-00000050/: weights.safetensors, optimizer.safetensors, state.json, of several ranks
-// also ranks.safetensors (what differs between them), and SHA256SUMS over them (`sha256sum -c` reads it). A checkpoint
-// is written under another name, flushed to the disk and then renamed, so a killed writer or a full disk leaves the
-// older ones as they were and no broken new one.
+// also ranks.safetensors (what differs between them), with gradients that are applied late under_way.safetensors, and
+// SHA256SUMS over them (`sha256sum -c` reads it). A checkpoint is written under another name, flushed to the disk and
+// then renamed, so a killed writer or a full disk leaves the older ones as they were and no broken new one.
 #pragma once
 
 #include <filesystem>
@@ -30,9 +30,10 @@ class CheckpointStore {
   CheckpointStore(std::filesystem::path folder, int64_t keep);
 
   // Throws FileError; the older checkpoints are then untouched. Rewriting a step that is there already does nothing.
-  // `ranks`: what each rank has of its own, all with the same names; none: there is no such file.
+  // `ranks`: what each rank has of its own, all with the same names; `under_way`: sums of gradients that no step has
+  // applied yet, the same on all ranks. None: there is no such file.
   CheckpointRef write(const Model& model, const Optimizer& optimizer, const RunState& state,
-                      const std::vector<NamedTensors>& ranks = {});
+                      const std::vector<NamedTensors>& ranks = {}, const NamedTensors& under_way = {});
 
   std::vector<CheckpointRef> all() const;  // oldest first, intact or not
 
@@ -61,6 +62,12 @@ std::optional<std::string> damage_of(const CheckpointRef& checkpoint);
 RunState load_checkpoint(const CheckpointRef& checkpoint, Model& model, Optimizer& optimizer);
 // What each rank had of its own, in rank order; nothing of a single rank's.
 std::vector<NamedTensors> load_rank_tensors(const CheckpointRef& checkpoint);
+// The sums that were under way (StaleSum::state()), and of how many steps; nothing where there were none.
+struct SumsUnderWay {
+  NamedTensors tensors;
+  uint64_t steps = 0;
+};
+SumsUnderWay load_sums_under_way(const CheckpointRef& checkpoint);
 void load_weights(const CheckpointRef& checkpoint, Model& model);
 
 }  // namespace paceline

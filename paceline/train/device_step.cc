@@ -55,7 +55,7 @@ void DeviceStep::gather_statistics() {
 StepOutcome DeviceStep::operator()(const StepInputs& inputs) {
   const StepCoefficients coefficients = {
       .rate = inputs.rate, .momentum = inputs.momentum, .gradient_scale = 1, .epoch = inputs.epoch};
-  seed_dropout(recipe_.train.seed, inputs.step, /*rank=*/0);
+  seed_dropout(recipe_.train.seed, inputs.step, inputs.rank);
   const StepStream stream(device_);
   torch::Tensor figures;
   if (Recording* const recording = recording_for(inputs, coefficients)) {

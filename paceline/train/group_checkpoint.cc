@@ -47,7 +47,7 @@ std::optional<CheckpointRef> GroupCheckpoint::write(
   const std::vector<NamedTensors> all = gather_on_first(group_, own_tensors());
   const auto averaged = statistics();
   std::optional<CheckpointRef> written;
-  if (keeps_files) written = store_.write(model_, optimizer_, state, all);
+  if (keeps_files) written = store_.write(model_, optimizer_, state, all, stale_ ? stale_->state() : NamedTensors());
   group_.barrier();
   return written;
 }
@@ -55,6 +55,7 @@ std::optional<CheckpointRef> GroupCheckpoint::write(
 GroupCheckpoint::Resumed GroupCheckpoint::resume(const RunState& first, bool wanted) {
   Resumed resumed = {.state = first};
   std::vector<NamedTensors> ranks;
+  SumsUnderWay sums;
   if (group_.rank() == 0 && wanted) {
     CheckpointStore::Search search = store_.find_newest_intact();
     resumed.skipped = std::move(search.skipped);
@@ -62,18 +63,28 @@ GroupCheckpoint::Resumed GroupCheckpoint::resume(const RunState& first, bool wan
     if (search.newest) {
       resumed.state = load_checkpoint(*search.newest, model_, optimizer_);
       ranks = load_rank_tensors(*search.newest);
+      sums = load_sums_under_way(*search.newest);
     }
   }
-  const nlohmann::json told = nlohmann::json::parse(
-      broadcast_text(group_, nlohmann::json{{"state", resumed.state}, {"ranks", ranks.size()}}.dump(), 0));
+  const nlohmann::json told = nlohmann::json::parse(broadcast_text(
+      group_, nlohmann::json{{"state", resumed.state}, {"ranks", ranks.size()}, {"sums", sums.steps}}.dump(), 0));
   resumed.state = told.at("state").get<RunState>();
   resumed.ranks_before = std::max(told.at("ranks").get<int>(), 1);
+  resumed.sums_under_way = told.at("sums").get<uint64_t>();
   NamedTensors shared = state_of(model_);
   broadcast_from_first(group_, shared);
   NamedTensors optimizer_state = optimizer_.state();
   broadcast_from_first(group_, optimizer_state);
   if (told.at("ranks") > 0) distribute(std::move(ranks), resumed.ranks_before);
+  resume_sums(sums, resumed.sums_under_way);
   return resumed;
+}
+
+void GroupCheckpoint::resume_sums(const SumsUnderWay& saved, uint64_t steps) {
+  if (steps == 0 || stale_ == nullptr || steps > stale_->staleness()) return;
+  NamedTensors live = stale_->resume(steps);
+  if (group_.rank() == 0) copy_state(saved.tensors, live, "the checkpoint's sums under way");
+  broadcast_from_first(group_, live);
 }
 
 void GroupCheckpoint::distribute(std::vector<NamedTensors> ranks, int ranks_before) {

@@ -2,7 +2,8 @@
 //
 // Beside the weights (with statistics averaged over the ranks) and the optimizer, which are the same on all ranks, a
 // checkpoint of several ranks holds what differs between them: statistics of batch normalisation and what a lossy codec
-// still owes. As many ranks go on with exactly theirs; another number goes on with the averages, and shares the debts.
+// still owes; and with gradients that are applied late the sums that are under way, which are the same on all. As many
+// ranks go on with exactly theirs; another number goes on with the averages, and shares the debts.
 #pragma once
 
 #include <functional>
@@ -12,6 +13,7 @@
 
 #include "paceline/comm/group.h"
 #include "paceline/gradients/reducer.h"
+#include "paceline/gradients/stale_sum.h"
 #include "paceline/train/checkpoint.h"
 #include "paceline/train/evaluation_statistics.h"
 
@@ -19,8 +21,10 @@ namespace paceline {
 
 class GroupCheckpoint {
  public:
-  GroupCheckpoint(CheckpointStore& store, Group& group, Model& model, Optimizer& optimizer, Reducer& reducer)
-      : store_(store), group_(group), model_(model), optimizer_(optimizer), reducer_(reducer) {}
+  // `stale`: null where gradients are not applied late.
+  GroupCheckpoint(CheckpointStore& store, Group& group, Model& model, Optimizer& optimizer, Reducer& reducer,
+                  StaleSum* stale = nullptr)
+      : store_(store), group_(group), model_(model), optimizer_(optimizer), reducer_(reducer), stale_(stale) {}
 
   // Every rank calls these. Rank 0 gets the folder's name; `keeps_files` is rank 0's wish to write at all.
   // `statistics` makes what the saved weights are to have, for as long as the result lives.
@@ -32,6 +36,7 @@ class GroupCheckpoint {
     std::optional<CheckpointRef> from;  // rank 0's; nothing: there was none to go on from
     std::vector<std::string> skipped;   // rank 0's: damaged ones
     int ranks_before = 0;               // that wrote it
+    uint64_t sums_under_way = 0;        // of so many steps; loaded only where as many steps' are applied late
   };
   // Afterwards model, optimizer and state are the same on every rank: those of the newest intact checkpoint if that is
   // `wanted` and there is one, otherwise rank 0's own and `first`.
@@ -40,12 +45,14 @@ class GroupCheckpoint {
  private:
   NamedTensors own_tensors() const;
   void distribute(std::vector<NamedTensors> ranks, int ranks_before);
+  void resume_sums(const SumsUnderWay& saved, uint64_t steps);
 
   CheckpointStore& store_;
   Group& group_;
   Model& model_;
   Optimizer& optimizer_;
   Reducer& reducer_;
+  StaleSum* stale_;
 };
 
 }  // namespace paceline

@@ -15,7 +15,7 @@
 namespace paceline {
 
 TrainStep::TrainStep(std::shared_ptr<Model> model, Optimizer& optimizer, Group& group, const Recipe& recipe,
-                     Reducer& reducer, Timeline* timeline, LossScaler* scaler)
+                     Reducer& reducer, Timeline* timeline, LossScaler* scaler, StaleSum* stale)
     : model_(std::move(model)),
       optimizer_(optimizer),
       group_(group),
@@ -23,6 +23,7 @@ TrainStep::TrainStep(std::shared_ptr<Model> model, Optimizer& optimizer, Group& 
       reducer_(reducer),
       timeline_(timeline),
       scaler_(scaler),
+      stale_(stale),
       parameters_(parameters_of(*model_)) {
   if (scaler_ != nullptr) undo_.emplace(*model_, reducer_);
   if (recipe.batch_norm.statistics != "last_iteration") return;
@@ -34,8 +35,7 @@ StepOutcome TrainStep::operator()(const StepInputs& inputs) {
   StepOutcome outcome = {torch::zeros({}), torch::zeros({}, torch::kInt64), inputs.batch.labels.size(0)};
   if (undo_) undo_->remember();
   reducer_.begin();
-  enum Rider { stops, losses_not_finite };
-  std::array<double, 2> riders = {};
+  std::array<double, riders> rode = {};
   each_pass(inputs, [&](const torch::Tensor& images, const torch::Tensor& labels, bool whole, bool last) {
     const int64_t forward_ns = clock_.now_ns();
     const torch::Tensor logits = logits_of(*model_, images, recipe_.train.precision);
@@ -50,23 +50,34 @@ StepOutcome TrainStep::operator()(const StepInputs& inputs) {
     outcome.correct = outcome.correct + correct_top1(logits.detach(), labels);
   });
   const int64_t wait_ns = clock_.now_ns();
-  riders[stops] = inputs.stop.stop_requested() ? 1 : 0;
-  if (outcome.loss_sum.is_cpu()) riders[losses_not_finite] = std::isfinite(outcome.loss_sum.item<double>()) ? 0 : 1;
-  reducer_.finish(riders);
-  outcome.stop_asked = riders[stops] > 0;
+  rode[stops] = inputs.stop.stop_requested() ? 1 : 0;
+  if (outcome.loss_sum.is_cpu()) rode[losses_not_finite] = std::isfinite(outcome.loss_sum.item<double>()) ? 0 : 1;
+  reducer_.finish(rode);
+  const bool nothing_yet = stale_ != nullptr && !stale_->exchange(rode);
+  outcome.stop_asked = rode[stops] > 0;
   note("wait for gradients", wait_ns);
+  if (nothing_yet) return outcome;
 
   const int64_t update_ns = clock_.now_ns();
-  judge(inputs, riders[losses_not_finite] == 0, outcome);
+  judge(inputs, rode[losses_not_finite] == 0, outcome);
   update(inputs, outcome);
   note("update", update_ns);
   return outcome;
 }
 
+bool TrainStep::apply_next(const StepInputs& inputs) {
+  std::array<double, riders> rode = {};
+  if (stale_ == nullptr || !stale_->take_next(rode)) return false;
+  StepOutcome outcome;
+  judge(inputs, rode[losses_not_finite] == 0, outcome);
+  update(inputs, outcome);
+  return true;
+}
+
 // Calls visit(images, labels, whether they are the whole share, whether they are its last part).
 template <class Visit>
 void TrainStep::each_pass(const StepInputs& inputs, const Visit& visit) {
-  seed_dropout(recipe_.train.seed, inputs.step, group_.rank());
+  seed_dropout(recipe_.train.seed, inputs.step, inputs.rank);
   const int64_t samples = inputs.batch.labels.size(0);
   const int64_t at_once = recipe_.batch.micro > 0 ? recipe_.batch.micro : std::max<int64_t>(samples, 1);
   for (int64_t done = 0, pass = 0; done < samples; done += at_once, ++pass) {
@@ -119,6 +130,7 @@ void TrainStep::update(const StepInputs& inputs, StepOutcome& outcome) {
 }
 
 void TrainStep::fail(const StepInputs& inputs, const std::string& what) {
+  if (stale_ != nullptr) stale_->settle();
   throw DivergenceError(fmt::format("step {} (epoch {:.4g}): {}: the run diverged{}; {}", inputs.step + 1, inputs.epoch,
                                     what, where_it_began(inputs), kAgainstDivergence));
 }

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "paceline/gradients/reducer.h"
+#include "paceline/gradients/stale_sum.h"
 #include "paceline/models/layers.h"
 #include "paceline/models/model.h"
 #include "paceline/optim/optimizer.h"
@@ -27,7 +28,7 @@ struct StepOutcome {
   torch::Tensor loss_sum;  // double precision is for those who add many of them up
   torch::Tensor correct;
   int64_t samples = 0;
-  bool stop_asked = false;           // of any rank, before its backward was over: all stop after the same step
+  bool stop_asked = false;           // of any rank, before that backward was over which is applied: all stop alike
   bool skipped = false;              // its gradients had overflowed
   torch::Tensor not_finite = {};     // above 0: gradients were not, and nobody knew in time; undefined: they were
   torch::Tensor overflow = {};       // above 0: skipped after all, which only the device knows
@@ -38,6 +39,7 @@ struct StepInputs {
   TrainingBatch batch;       // this rank's share, which may be empty
   int64_t global_count = 0;  // samples of all ranks
   int64_t step = 0;
+  int rank = 0;      // whose dropout it is
   double epoch = 0;  // where the step begins
   double rate = 0;
   double momentum = 0;
@@ -47,16 +49,22 @@ struct StepInputs {
 
 class TrainStep {
  public:
-  // `timeline` may be null. `scaler`: null without loss scaling.
+  // `timeline` may be null. `scaler`: null without loss scaling. `stale`: null where a step applies its own gradients;
+  // else the reducer is of this rank alone. `group`: those that diverge together.
   TrainStep(std::shared_ptr<Model> model, Optimizer& optimizer, Group& group, const Recipe& recipe, Reducer& reducer,
-            Timeline* timeline, LossScaler* scaler = nullptr);
+            Timeline* timeline, LossScaler* scaler = nullptr, StaleSum* stale = nullptr);
 
   // The gradient is the mean over all ranks' samples, whatever each rank's share.
   StepOutcome operator()(const StepInputs& inputs);
 
+  // Applies the oldest gradients that are still under way, after the last step, whose inputs these are; false: there
+  // are none.
+  bool apply_next(const StepInputs& inputs);
+
  private:
   template <class Visit>
   void each_pass(const StepInputs& inputs, const Visit& visit);
+  enum Rider { stops, losses_not_finite, riders };
   void judge(const StepInputs& inputs, bool losses_finite, StepOutcome& outcome);
   void update(const StepInputs& inputs, StepOutcome& outcome);
   [[noreturn]] void fail(const StepInputs& inputs, const std::string& what);
@@ -71,6 +79,7 @@ class TrainStep {
   Reducer& reducer_;
   Timeline* timeline_;
   LossScaler* scaler_;
+  StaleSum* stale_;
   std::optional<StepUndo> undo_;  // with a scaler
   SteadyClock clock_;
   std::vector<Parameter> parameters_;

@@ -43,9 +43,12 @@ Trainer::Trainer(Recipe recipe, Group& group, TrainerOptions options)
       length_(run_length(recipe_.train, batch_, data_.train->size())),
       scaler_(build_loss_scaler(recipe_, device_)),
       timeline_(options_.trace.empty() ? nullptr : std::make_unique<Timeline>()),
-      reducer_(build_reducer(recipe_, options_.catalog, *model_, group_, timeline_.get(), stored_plan())),
+      own_group_(own_step_group(recipe_, group_)),
+      reducer_(build_reducer(recipe_, options_.catalog, *model_, step_group(), timeline_.get(), stored_plan())),
+      average_(build_replica_average(recipe_, *model_, *optimizer_, group_, timeline_.get(), stored_plan())),
+      stale_(build_stale_sum(recipe_, *model_, group_, timeline_.get(), stored_plan())),
       checkpoints_(options_.run_folder.checkpoints(), recipe_.checkpoint.keep),
-      group_checkpoint_(checkpoints_, group_, *model_, *optimizer_, *reducer_),
+      group_checkpoint_(checkpoints_, group_, *model_, *optimizer_, *reducer_, stale_.get()),
       window_(state_, group_),
       costs_(group_, host_name()),
       speed_(clock_.now_ns()) {
@@ -72,13 +75,11 @@ Summary Trainer::run() {
 
 void Trainer::make_all_steps() {
   while (!finished()) {
-    const double epoch_before = epoch();
     make_step();
-    if (state_.step % recipe_.train.log_every_steps == 0) record_window();
-    if (passes_multiple(epoch_before, epoch(), recipe_.train.eval_every_epochs)) evaluate();
-    const bool checkpoint_due = recipe_.checkpoint.every_steps > 0 ? state_.step % recipe_.checkpoint.every_steps == 0
-                                                                   : passes_multiple(epoch_before, epoch(), 1);
-    if (checkpoint_due) write_checkpoint();
+    record_due_ |= state_.step % recipe_.train.log_every_steps == 0;
+    if (record_due_ && together_) record_window();  // ranks alone are not made to wait for a line of metrics
+    if (due_.evaluation) evaluate();
+    if (due_.checkpoint) write_checkpoint();
     show_progress();
   }
   if (ending_ != "interrupted") {
@@ -97,20 +98,20 @@ void Trainer::begin() {
                 with_commas(global_batch()));
     if (group_.size() > 1)
       log()->info("{} ranks over {}, {} thread{} each; {}", group_.size(), group_.engine(),
-                  threads_per_rank(recipe_, group_), threads_per_rank(recipe_, group_) == 1 ? "" : "s",
-                  reducer_->plan_text());
+                  threads_per_rank(recipe_, group_), threads_per_rank(recipe_, group_) == 1 ? "" : "s", plan_text());
     warn_of_codec();
   }
   open_batches();
-  step_ = std::make_unique<TrainStep>(model_, *optimizer_, group_, recipe_, *reducer_, timeline_.get(), scaler_.get());
-  if (DeviceStep::why_not(recipe_, group_.size()).empty() && reducer_->state().empty())
+  step_ = std::make_unique<TrainStep>(model_, *optimizer_, average_ ? *own_group_ : group_, recipe_, *reducer_,
+                                      timeline_.get(), scaler_.get(), stale_.get());
+  if (DeviceStep::why_not(recipe_, step_group().size()).empty() && reducer_->state().empty())
     device_step_ = std::make_unique<DeviceStep>(model_, *optimizer_, recipe_, scaler_.get());
   evaluator_ = std::make_unique<Evaluator>(data_, recipe_, group_, device_);
   if (keeps_files()) {
     make_directories(options_.run_folder.root);
     if (state_.step > 0) report_changes();
     replace_file(options_.run_folder.recipe(), print_recipe(recipe_));
-    if (group_.size() > 1) replace_file(options_.run_folder.plan(), reducer_->plan_json());
+    if (group_.size() > 1) replace_file(options_.run_folder.plan(), plan_json());
     recorder_ = std::make_unique<Recorder>(options_.run_folder.root, state_.step);
   }
   model_->train();
@@ -137,13 +138,18 @@ void Trainer::resume() {
     for (const std::string& skipped : resumed.skipped) log()->warning("skipped a damaged checkpoint: {}", skipped);
   if (state_.seed != recipe_.train.seed)
     recipe_.refuse("train.seed", fmt::format("the run began with seed {}", state_.seed));
+  if (resumed.sums_under_way > (stale_ ? stale_->staleness() : 0))
+    recipe_.refuse(stale_ ? "sync.staleness" : "sync.policy",
+                   fmt::format("gradients of {} step{} are under way, which would be lost; go on with sync.policy = "
+                               "\"stale_allreduce\" and sync.staleness = {} or more",
+                               resumed.sums_under_way, resumed.sums_under_way == 1 ? "" : "s", resumed.sums_under_way));
   if (resumed.from) {
     if (keeps_files()) checkpoints_.remove_newer_than(*resumed.from);
     if (log()) log()->info("resuming from {} (epoch {:.4g})", resumed.from->folder.string(), epoch());
     if (log() && resumed.ranks_before != group_.size())
       log()->info("it was written by {} rank{}, {} go on: the same samples, but not the same bits",
                   resumed.ranks_before, resumed.ranks_before == 1 ? "" : "s", group_.size());
-    if (log() && resumed.ranks_before == group_.size() && group_.size() > 1 && stored_plan() != reducer_->plan_json())
+    if (log() && resumed.ranks_before == group_.size() && group_.size() > 1 && stored_plan() != plan_json())
       log()->warning("{} does not serve this run: gradients are summed by another plan, and bits may differ",
                      options_.run_folder.plan().string());
   } else if (options_.resume && log()) {
@@ -192,8 +198,10 @@ void Trainer::open_batches() {
 
 void Trainer::make_step() {
   const int64_t from_ns = clock_.now_ns();
+  const double epoch_before = epoch();
   const TrainingBatch& batch = batches_->next();
   const int64_t loaded_ns = clock_.now_ns();
+  const double slept_s = slow_down();
   if (recipe_.batch_norm.sync && batch.global_count < static_cast<size_t>(group_.size()))
     recipe_.refuse("batch_norm.sync",
                    fmt::format("a step of {} samples leaves some of {} ranks without any, which have "
@@ -202,32 +210,45 @@ void Trainer::make_step() {
   if (reducer_->codec() != nullptr) reducer_->codec()->set_epoch(epoch());
   const int64_t diagnosis = recipe_.train.diagnose_every_steps;
   const StepInputs inputs = {.batch = batch,
-                             .global_count = static_cast<int64_t>(batch.global_count),
+                             .global_count = static_cast<int64_t>(average_ ? batch.count : batch.global_count),
                              .step = state_.step,
+                             .rank = group_.rank(),
                              .epoch = epoch(),
                              .rate = rate_(epoch()),
                              .momentum = momentum_(epoch()),
                              .stop = options_.stop,
                              .diagnose = recorder_ && diagnosis > 0 && (state_.step + 1) % diagnosis == 0};
-  const bool waits = !device_step_ || inputs.diagnose;
+  const bool waits = !device_step_ || inputs.diagnose || batch.count == 0;
   if (waits && device_step_) drain();  // the loss scale must be known
-  const StepOutcome outcome = waits ? (*step_)(inputs) : (*device_step_)(inputs);
-  stop_asked_ = outcome.stop_asked;
+  const StepOutcome outcome = take_step(inputs, waits);
+  stop_asked_ = !average_ && outcome.stop_asked;
   window_.add(outcome);
   state_.step += 1;
   state_.cursor_samples += batch.global_count;
+  note_what_is_due(epoch_before);
+  if (due_.end)
+    while (step_->apply_next(inputs)) {
+    }
   if (scaler_ && waits) state_.loss_scale = scaler_->state();
-  if (outcome.skipped && log())
+  if (outcome.skipped && scaler_ && log())
     log()->debug("step {} was skipped: its gradients overflowed; the loss scale is now {}", state_.step,
                  state_.loss_scale.scale);
   if (!outcome.layers.empty()) record_layers(outcome.layers);
   // Reading an outcome waits for the device; the CPU is always done.
   if (device_.is_cpu() || state_.step % recipe_.train.log_every_steps == 0) drain();
+  if (average_) {
+    since_average_.own += static_cast<int64_t>(batch.count);
+    since_average_.all += static_cast<int64_t>(batch.global_count);
+    together_ = averages_now();
+    if (together_) average_replicas();
+  }
   const int64_t now_ns = clock_.now_ns();
-  const Reducer::Cost cost = reducer_->take_cost();
+  const Reducer::Cost cost = take_cost();
+  const double computed_s = seconds_between(loaded_ns, now_ns) - 1e-9 * static_cast<double>(cost.exposed_ns);
+  computed_s_ = computed_s - slept_s;
   costs_.add({.steps = 1,
               .step_s = seconds_between(from_ns, now_ns),
-              .compute_s = seconds_between(loaded_ns, now_ns) - 1e-9 * static_cast<double>(cost.exposed_ns),
+              .compute_s = computed_s,
               .communication_s = 1e-9 * static_cast<double>(cost.busy_ns),
               .waiting_s = 1e-9 * static_cast<double>(cost.exposed_ns)},
              static_cast<int64_t>(batch.count));
@@ -235,9 +256,21 @@ void Trainer::make_step() {
   speed_.add(static_cast<double>(batch.global_count), now_ns);
 }
 
+void Trainer::note_what_is_due(double epoch_before) {
+  const int64_t every_steps = recipe_.checkpoint.every_steps;
+  due_ = {.evaluation = passes_multiple(epoch_before, epoch(), recipe_.train.eval_every_epochs),
+          .checkpoint = every_steps > 0 ? state_.step % every_steps == 0 : passes_multiple(epoch_before, epoch(), 1),
+          .end = reached_end()};
+}
+
 // Waits for the device, and reads what became of the steps there.
 void Trainer::drain() {
-  window_.drain(epoch());
+  try {
+    window_.drain(epoch());
+  } catch (const DivergenceError& error) {
+    if (in_step()) throw;
+    if (diverged_.empty()) diverged_ = error.what();  // the others do not know yet
+  }
   if (!scaler_ || !device_step_) return;
   try {
     scaler_->settle();
@@ -249,7 +282,7 @@ void Trainer::drain() {
 }
 
 void Trainer::evaluate() {
-  drain();
+  meet();
   const int64_t from_ns = clock_.now_ns();
   Evaluation evaluation;
   {
@@ -280,7 +313,7 @@ void Trainer::evaluate() {
 }
 
 void Trainer::write_checkpoint() {
-  drain();
+  meet();
   require_finite_weights();
   window_.gather_for_checkpoint([&] {
     if (recorder_) recorder_->flush();
@@ -289,6 +322,11 @@ void Trainer::write_checkpoint() {
     if (log() && written) log()->debug("wrote {}", written->folder.string());
   });
   speed_.skip_to(clock_.now_ns());
+}
+
+bool Trainer::reached_end() const {
+  return (recipe_.train.max_steps > 0 && state_.step >= recipe_.train.max_steps) ||
+         (recipe_.train.epochs > 0 && state_.cursor_samples >= length_.samples);
 }
 
 bool Trainer::finished() {

@@ -30,6 +30,7 @@
 #include "paceline/train/run_costs.h"
 #include "paceline/train/run_folder.h"
 #include "paceline/train/run_length.h"
+#include "paceline/train/serverless_policy.h"
 #include "paceline/train/step.h"
 #include "paceline/train/summary.h"
 #include "paceline/train/training_window.h"
@@ -67,7 +68,17 @@ class Trainer {
   void warn_of_codec();
   void open_batches();
   void make_step();
+  void note_what_is_due(double epoch_before);
+  StepOutcome take_step(const StepInputs& inputs, bool waits);
   void drain();
+  void meet();
+  void average_replicas();
+  bool averages_now() const;
+  [[noreturn]] void fail_together();
+  double slow_down() const;
+  std::string plan_text() const;
+  std::string plan_json() const;
+  Reducer::Cost take_cost();
   void record_window();
   void record_layers(const std::vector<LayerFigures>& layers);
   void require_finite_weights();
@@ -75,10 +86,13 @@ class Trainer {
   void evaluate();
   void write_checkpoint();
   bool finished();  // and why: ending_
+  bool reached_end() const;
   void show_progress();
   void write_trace();
   double epoch() const;
   uint64_t global_batch() const { return batch_.at(epoch()); }
+  Group& step_group() const { return own_group_ ? *own_group_ : group_; }
+  bool in_step() const { return !average_ && !stale_; }
   bool keeps_files() const { return group_.rank() == 0 && !options_.run_folder.root.empty(); }
   Log* log() const { return group_.rank() == 0 ? options_.log : nullptr; }
   Summary summarise();
@@ -98,13 +112,25 @@ class Trainer {
   const RunLength length_;
   std::unique_ptr<LossScaler> scaler_;
   std::unique_ptr<Timeline> timeline_;
+  std::unique_ptr<Group> own_group_;  // of this rank, where a step does not sum over all
   std::unique_ptr<Reducer> reducer_;
+  std::unique_ptr<ReplicaAverage> average_;  // ranks train alone in between
+  std::unique_ptr<StaleSum> stale_;          // steps apply what was computed before
   CheckpointStore checkpoints_;
   GroupCheckpoint group_checkpoint_;
   RunState state_;
   TrainingWindow window_;
   RunCosts costs_;
   std::string ending_;
+  struct Due {  // after the last step
+    bool evaluation = false, checkpoint = false, end = false;
+  };
+  Due due_;
+  bool record_due_ = false;
+  bool together_ = true;  // all ranks have the same weights
+  std::string diverged_;  // what this rank has found and not all know yet
+  ReplicaAverage::Samples since_average_;
+  double computed_s_ = 0;                  // in the last step
   bool stop_asked_ = false;                // by any rank, in the last step
   std::vector<LayerFigures> layers_seen_;  // by the last diagnosis
 

@@ -16,6 +16,7 @@ void Trainer::require_finite_weights() {
     if (first.empty() && count_not_finite(named.value().detach()) > 0) first = named.key();
   for (const auto& named : model_->named_buffers())
     if (first.empty() && named.value().is_floating_point() && count_not_finite(named.value()) > 0) first = named.key();
+  if (first.empty() && stale_ && !stale_->all_finite()) first = "a gradient that is under way";
   std::vector<int64_t> bad = {first.empty() ? 0 : 1};
   sum_over_ranks(group_, view(bad));
   if (bad[0] == 0) return;

@@ -14,8 +14,9 @@
 namespace paceline {
 
 void Trainer::record_window() {
-  drain();
+  meet();
   window_.close();
+  record_due_ = false;
   const RunCosts::Window costs = costs_.close_window();
   if (recorder_) {
     Recorder::Values values = {{"loss", state_.train_loss >= 0 ? state_.train_loss : NAN},  // none: all were skipped

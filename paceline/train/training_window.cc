@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cmath>
+#include <utility>
 
 #include "paceline/collectives/sum_over_ranks.h"
 #include "paceline/train/divergence.h"
@@ -35,7 +36,7 @@ void TrainingWindow::bring_home() {
 void TrainingWindow::drain(double epoch) {
   bring_home();
   int64_t step = state_.step - static_cast<int64_t>(pending_.size());
-  for (const StepOutcome& outcome : pending_) {
+  for (const StepOutcome& outcome : std::exchange(pending_, {})) {
     ++step;
     state_.window_steps += 1;
     const double loss = outcome.loss_sum.item<double>();
@@ -49,7 +50,6 @@ void TrainingWindow::drain(double epoch) {
     state_.window_correct += outcome.correct.item<int64_t>();
     state_.window_samples += outcome.samples;
   }
-  pending_.clear();
 }
 
 void TrainingWindow::gather() {

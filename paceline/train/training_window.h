@@ -23,7 +23,7 @@ class TrainingWindow {
 
   void add(StepOutcome outcome) { pending_.push_back(std::move(outcome)); }
   // Reads the outcomes so far, which waits for the device. Throws DivergenceError when a loss or gradient is not
-  // finite. What a skipped step had for a loss does not count.
+  // finite; what came after it then counts no more. What a skipped step had for a loss does not count.
   void drain(double epoch);
 
   // Every rank then has the sums of all. Every rank calls these.
