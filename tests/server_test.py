@@ -74,6 +74,11 @@ class ServerTest(unittest.TestCase):
         self.assertEqual(self.summary("served")["samples"], 250)
         self.assertGreater(self.summary("served")["compute_seconds_per_step"], 0)
         self.assertGreater(self.summary("served")["communication_seconds_per_step"], 0)
+        gradients = 3 * self.summary("served")["steps"] * 4 * self.summary("served")["parameters"]
+        shards = json.loads((self.folder / "served" / "sync.json").read_text())["shards"]
+        self.assertEqual(sum(shard["bytes_in"] for shard in shards), gradients)
+        lines = [json.loads(line) for line in (self.folder / "served" / "metrics.jsonl").read_text().splitlines()]
+        self.assertEqual({line["shard"] for line in lines if line["kind"] == "shard"}, {"0", "1"})
 
     def test_every_policy_uses_every_sample_and_counts_every_gradient(self):
         recipe = self.recipe(SMALL)

@@ -106,7 +106,7 @@ void CoordinatorLink::staged(int worker, const PushNews& push) {
 }
 
 void CoordinatorLink::reported(const ShardReport& report) {
-  if (report.index > 0) send(Head(ReportHead{report}));
+  if (report.index > 0) send(Head(ReportHead{.report = report, .load = shard_->load()}));
 }
 
 void CoordinatorLink::norms(uint64_t index, std::vector<SquaredNorms> norms) {

@@ -169,7 +169,7 @@ void CoordinatorService::from_shard(int shard, Head head) {
 
 void CoordinatorService::staged(int worker, const PushNews& push) { from_shard(0, StagedHead{worker, push}); }
 void CoordinatorService::reported(const ShardReport& report) {
-  if (report.index > 0) from_shard(0, ReportHead{report});
+  if (report.index > 0) from_shard(0, ReportHead{.report = report});
 }
 void CoordinatorService::norms(uint64_t index, std::vector<SquaredNorms> norms) {
   from_shard(0, NormsHead{index, std::move(norms)});
@@ -188,6 +188,7 @@ void CoordinatorService::shard_news(int shard, const Head& head) {
     try {
       deliver(coordinator_.reported(shard, report->report, now_ns()));
       executed_[shard] = std::max(executed_[shard], report->report.index);
+      if (shard > 0) loads_[shard] = report->load;
     } catch (const PeerError& failure) {
       if (shard == 0) throw;
       if (shards_[shard]) shards_[shard]->close(std::string(kRefusal) + failure.what());
@@ -320,11 +321,9 @@ std::string CoordinatorService::metrics_text(bool with_workers) const {
     json& its = text["shards"][static_cast<size_t>(shard)];
     const auto reported = executed_.find(shard);
     its["executed"] = reported == executed_.end() ? 0 : reported->second;
-    if (shard > 0) {
-      its["connected"] = shards_.contains(shard) && shards_.at(shard) != nullptr;
-      continue;
-    }
-    const ShardService::Load load = own_->load();
+    if (shard > 0) its["connected"] = shards_.contains(shard) && shards_.at(shard) != nullptr;
+    const auto told = loads_.find(shard);
+    const ShardLoad load = shard == 0 ? own_->load() : told != loads_.end() ? told->second : ShardLoad{};
     its["bytes_in"] = load.bytes_in;
     its["bytes_out"] = load.bytes_out;
     its["busy_s"] = load.busy_s;

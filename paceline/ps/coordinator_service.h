@@ -78,6 +78,7 @@ class CoordinatorService : public ShardUplink {
   std::map<int, Worker> workers_;  // that have joined over a connection
   std::map<int, Peer> shards_;
   std::map<int, uint64_t> executed_;  // by shard, as they report
+  std::map<int, ShardLoad> loads_;    // of all but our own
   std::set<int> forgotten_;           // shards that were away need to hear of them
   WorkerStatistics statistics_;
   std::vector<std::function<void()>> until_step_;  // answers to observers that wait for the end of a round

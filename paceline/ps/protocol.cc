@@ -277,6 +277,9 @@ void fields(Io& io, T& head) {
   real(io, head.report.noise.samples_squared);
   real(io, head.report.noise.mean_norm2);
   real(io, head.report.noise.spread);
+  count(io, head.load.bytes_in);
+  count(io, head.load.bytes_out);
+  real(io, head.load.busy_s);
 }
 template <class Io, class T>
 requires Either<T, NormsHead> || Either<T, WholeNormsHead>

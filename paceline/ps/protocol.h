@@ -67,6 +67,7 @@ struct StagedHead {
 };
 struct ReportHead {
   ShardReport report;
+  ShardLoad load;
 };
 struct NormsHead {
   uint64_t index = 0;

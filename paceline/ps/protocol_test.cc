@@ -45,7 +45,8 @@ std::vector<Head> examples() {
       ParametersHead{.version = 12, .index = 99, .offset = 5, .count = 6, .last = true},
       CommandHead{.command = command},
       StagedHead{.worker = 4, .push = kPush},
-      ReportHead{.report = {.index = 5, .noise = {.samples = 1, .samples_squared = 2, .mean_norm2 = 3, .spread = 4}}},
+      ReportHead{.report = {.index = 5, .noise = {.samples = 1, .samples_squared = 2, .mean_norm2 = 3, .spread = 4}},
+                 .load = {.bytes_in = 6, .bytes_out = 7, .busy_s = 0.5}},
       NormsHead{.index = 6, .norms = norms},
       WholeNormsHead{.index = 7, .norms = norms},
       ForgetHead{.worker = 8},
@@ -100,7 +101,11 @@ TEST(Protocol, EveryFieldComesBack) {
   EXPECT_EQ(go.assignment, (Assignment{.version = 12, .sequence = 8, .lease = kLease}));
   EXPECT_TRUE(there_and_back(GoHead{.over = true}).over);
   EXPECT_EQ(there_and_back(std::get<CommandHead>(examples()[9])).command, std::get<CommandHead>(examples()[9]).command);
-  const auto report = there_and_back(std::get<ReportHead>(examples()[11])).report;
+  const ReportHead reported = there_and_back(std::get<ReportHead>(examples()[11]));
+  EXPECT_EQ(reported.load.bytes_in, 6u);
+  EXPECT_EQ(reported.load.bytes_out, 7u);
+  EXPECT_EQ(reported.load.busy_s, 0.5);
+  const ShardReport& report = reported.report;
   EXPECT_EQ(report.index, 5u);
   EXPECT_EQ(report.noise.samples, 1);
   EXPECT_EQ(report.noise.samples_squared, 2);

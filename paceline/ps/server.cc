@@ -168,10 +168,11 @@ void ParameterServer::Running::wait(std::stop_token stop) {
 
 std::string ParameterServer::Running::metrics() {
   if (coordinator_) return coordinator_->metrics();
-  const ShardService::Load load = shard_->load();
-  return nlohmann::json{{"shard", options_.shard},   {"executed", load.executed},   {"version", load.version},
-                        {"bytes_in", load.bytes_in}, {"bytes_out", load.bytes_out}, {"busy_s", load.busy_s},
-                        {"connected", load.workers}}
+  const ShardLoad load = shard_->load();
+  return nlohmann::json{{"shard", options_.shard},       {"executed", shard_->executed()},
+                        {"version", shard_->version()},  {"bytes_in", load.bytes_in},
+                        {"bytes_out", load.bytes_out},   {"busy_s", load.busy_s},
+                        {"connected", shard_->workers()}}
       .dump();
 }
 

@@ -32,6 +32,12 @@ struct ShardReport {
   GradientNoise noise = {};  // after accumulate: this shard's parts of |m|² and M2 (0 without ServerUpdate::noise)
 };
 
+// What a shard's process has carried and done since it started.
+struct ShardLoad {
+  uint64_t bytes_in = 0, bytes_out = 0;  // of gradients and parameters
+  double busy_s = 0;                     // with updates
+};
+
 class Shard {
  public:
   // Opens `file`, or makes it from `initial` (this shard's first weights) where there is none. Throws FileError where

@@ -233,13 +233,8 @@ void ShardService::send_snapshot(const Command& command) {
   }
 }
 
-ShardService::Load ShardService::load() const {
-  return {.executed = executed_,
-          .version = version_,
-          .bytes_in = bytes_in_,
-          .bytes_out = bytes_out_,
-          .busy_s = static_cast<double>(busy_ns_) * 1e-9,
-          .workers = intake_.workers()};
+ShardLoad ShardService::load() const {
+  return {.bytes_in = bytes_in_, .bytes_out = bytes_out_, .busy_s = static_cast<double>(busy_ns_) * 1e-9};
 }
 
 }  // namespace paceline

@@ -55,12 +55,8 @@ class ShardService {
   uint64_t executed() const { return executed_; }
   uint64_t version() const { return version_; }
 
-  struct Load {
-    uint64_t executed = 0, version = 0, bytes_in = 0, bytes_out = 0;
-    double busy_s = 0;
-    std::vector<int> workers;  // connected
-  };
-  Load load() const;
+  ShardLoad load() const;
+  std::vector<int> workers() const { return intake_.workers(); }  // connected
 
  private:
   void restart(const ServerRestart& from);

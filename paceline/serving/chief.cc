@@ -150,6 +150,8 @@ void Chief::record() {
                           {"wait_ms", news.wait_ms},
                           {"pull_ms", news.pull_ms}});
   }
+  for (const auto& [shard, values_of_shard] : figures_of_shards(seen_.metrics))
+    recorder_->record_of("shard", shard, state_.step, epoch(), state_.train_seconds, values_of_shard);
 }
 
 void Chief::evaluate() {

@@ -26,6 +26,9 @@ class ServerState : public Optimizer {
 
 // The figures of a server's metrics (JSON) that are worth a line of metrics.jsonl: gradients by what became of them,
 // mean staleness, the gap between the fastest and the slowest worker, k, live workers. What is missing is left out.
-std::vector<std::pair<std::string, double>> figures_of(const std::string& metrics);
+using ServerFigures = std::vector<std::pair<std::string, double>>;
+ServerFigures figures_of(const std::string& metrics);
+// Of each shard, by its number: commands executed, bytes in and out, seconds busy.
+std::vector<std::pair<std::string, ServerFigures>> figures_of_shards(const std::string& metrics);
 
 }  // namespace paceline

@@ -6,6 +6,7 @@ namespace paceline {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::IsEmpty;
 using ::testing::Pair;
 
 TEST(ServerState, HasTheArraysOfTheServersOptimizer) {
@@ -19,6 +20,14 @@ TEST(ServerFigures, AreTakenFromTheMetrics) {
               ElementsAre(Pair("accumulated", 6), Pair("dropped", 2), Pair("k", 3), Pair("mean_staleness", 1)));
   EXPECT_TRUE(figures_of("").empty());
   EXPECT_TRUE(figures_of("[1, 2").empty());
+}
+
+TEST(ServerFigures, OfEveryShard) {
+  const auto of_shards = figures_of_shards(R"({"shards": [{"executed": 3, "bytes_in": 8}, null, {"busy_s": 0.5}]})");
+  EXPECT_THAT(of_shards, ElementsAre(Pair("0", ElementsAre(Pair("executed", 3), Pair("bytes_in", 8))),
+                                     Pair("1", IsEmpty()), Pair("2", ElementsAre(Pair("busy_s", 0.5)))));
+  EXPECT_TRUE(figures_of_shards("{}").empty());
+  EXPECT_TRUE(figures_of_shards("[1, 2").empty());
 }
 
 }  // namespace

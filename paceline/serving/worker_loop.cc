@@ -80,7 +80,6 @@ void WorkerLoop::run() {
     const double rate = compute(assignment->lease);
     slow_down(clock_.now_ns() - from_ns);
     compute_s_ += 1e-9 * static_cast<double>(clock_.now_ns() - from_ns);
-    ++steps_;
     if (clock_.now_ns() - told_ns_ >= kNewsEveryNs) tell_news();
     assignment = server_->push(push_, assignment->lease.range.size(), rate, parameters_);
   }
@@ -146,6 +145,7 @@ void WorkerLoop::gradient_of(const BatchRange& range, const SampleLease& lease) 
   loss_sum_ += losses;
   samples_since_ += count;
   samples_all_ += count;
+  ++steps_;
 }
 
 void WorkerLoop::make_local_steps(const SampleLease& lease) {

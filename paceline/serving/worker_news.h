@@ -12,7 +12,7 @@ namespace paceline {
 
 struct WorkerNews {
   float loss = -1, accuracy = -1;                               // means over the samples since the last news
-  float samples = 0, steps = 0;                                 // since it began
+  float samples = 0, steps = 0;                                 // since it began; steps of its own count, too
   float compute_ms = 0, push_ms = 0, wait_ms = 0, pull_ms = 0;  // of a step, means since it began
   std::vector<float> statistics;
 
