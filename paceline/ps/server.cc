@@ -5,7 +5,6 @@
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <set>
 #include <thread>
 #include <unordered_map>
 
@@ -13,6 +12,7 @@
 #include "paceline/core/file.h"
 #include "paceline/ps/coordinator_link.h"
 #include "paceline/ps/coordinator_service.h"
+#include "paceline/ps/observer_list.h"
 #include "paceline/ps/refusal_log.h"
 #include "paceline/ps/server_call.h"
 #include "paceline/ps/shard_service.h"
@@ -81,7 +81,7 @@ class ParameterServer::Running : public ConnectionHandler {
   std::exception_ptr failure_;
   bool over_ = false, stopping_ = false;
   std::unordered_map<const Connection*, std::shared_ptr<Caller>> callers_;
-  std::set<int> observers_;  // that have said hello, and not that they leave
+  ObserverList observers_;
 
   Strand strand_;                   // of commands
   std::optional<Strand> thoughts_;  // of the coordinator, where it has its own
@@ -95,6 +95,7 @@ class ParameterServer::Running : public ConnectionHandler {
 ParameterServer::Running::Running(ServerOptions options, std::span<const float> initial)
     : options_(checked(std::move(options))),
       fingerprint_(options_.map.fingerprint()),
+      observers_(options_.shard == 0 ? options_.state_folder / kObserversFolder : ""),
       strand_(small() ? Strand::Runs::callers : Strand::Runs::own_thread,
               [this](std::exception_ptr failure) { fail(std::move(failure)); }) {
   const auto failed = [this](std::exception_ptr failure) { fail(std::move(failure)); };
@@ -287,6 +288,7 @@ void remove_state(const std::filesystem::path& state_folder, int shard) {
   if (shard == 0) {
     std::filesystem::remove_all(state_folder / kJournalFolder, ignored);
     std::filesystem::remove_all(state_folder / kStatisticsFolder, ignored);
+    std::filesystem::remove_all(state_folder / kObserversFolder, ignored);
     std::filesystem::remove(state_folder / kNormsFile, ignored);
   }
   std::filesystem::remove(state_folder, ignored);  // only where it is empty

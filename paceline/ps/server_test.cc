@@ -4,8 +4,10 @@
 #include <gmock/gmock.h>
 
 #include <atomic>
+#include <future>
 #include <latch>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "paceline/ps/test_grpc_tsan.h"
 #include "paceline/ps/test_run.h"
@@ -195,6 +197,28 @@ TEST(ServerObserver, SeesOneVersionOnAllShardsWhileTrainingGoesOn) {
   EXPECT_EQ(metrics.at("shards").size(), 3u);
   ASSERT_FALSE(seen.statistics.empty());
   EXPECT_EQ(seen.statistics[0].size(), 3u);
+}
+
+// A coordinator that is killed near the end and started again: workers are back at once and finish the run, whoever
+// looks at it may take longer to call.
+TEST(ServerObserver, IsWaitedForByAServerThatWasStartedAgain) {
+  const ToyFolder folder;
+  const ToyRun run = {.policy = "asp", .workers = 1, .steps = 4, .folder = folder.path()};
+  {
+    std::optional<ToyServers> killed(std::in_place, run);
+    ServerObserver observer(run.worker(7, killed->addresses()));
+    EXPECT_FALSE(observer.observe({}).over);
+    killed.reset();  // before the observer could say that it leaves
+  }
+  ToyServers again(run);
+  work(run, run.worker(0, again.addresses()));
+  std::future<void> end = std::async(std::launch::async, [&] { again.wait(); });
+  EXPECT_EQ(end.wait_for(std::chrono::milliseconds(500)), std::future_status::timeout) << "nobody was waited for";
+  {
+    ServerObserver observer(run.worker(7, again.addresses()));
+    EXPECT_TRUE(observer.observe({}).over);
+  }  // leaves
+  EXPECT_EQ(end.wait_for(std::chrono::seconds(20)), std::future_status::ready);
 }
 
 TEST(ServerObserver, GetsTheOptimizersStatesForACheckpoint) {

@@ -11,5 +11,6 @@ inline std::string shard_file_name(int shard) { return fmt::format("shard-{}", s
 inline constexpr const char* kJournalFolder = "coordinator";
 inline constexpr const char* kNormsFile = "norms";
 inline constexpr const char* kStatisticsFolder = "statistics";
+inline constexpr const char* kObserversFolder = "observers";
 
 }  // namespace paceline
