@@ -29,7 +29,7 @@ std::string SizeTable::str() const {
     const size_t end = std::min(sizes_.size(), begin + kSizesPerBlock);
     std::string head(22, ' ');
     for (size_t column = begin; column < end; ++column) head += fmt::format("{:>9} ", print_bytes(sizes_[column]));
-    text += (begin > 0 ? "\n" : "") + without_trailing_spaces(head) + "\n";
+    text += fmt::format("{}{}\n", begin > 0 ? "\n" : "", without_trailing_spaces(head));
     for (const Line& line : lines_) {
       std::string cells = fmt::format("{:<22}", line.label);
       for (size_t column = begin; column < end; ++column)

@@ -240,7 +240,7 @@ std::string GroupReport::deed(const Track& track, uint64_t sequence, const Opera
 Row GroupReport::row_of(const Track& track, uint64_t sequence, const std::string& did) const {
   const FlightRecord* record = track.at(sequence);
   if (record == nullptr) return {{track.rank}, "", did};
-  Row row{{track.rank}, "+" + duration(record->begin_ns - first_begin_ns(sequence)), did};
+  Row row{{track.rank}, fmt::format("+{}", duration(record->begin_ns - first_begin_ns(sequence))), did};
   if (record->timed()) row.did += ", after " + duration(record->end_ns - record->begin_ns);
   return row;
 }
