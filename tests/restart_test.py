@@ -1,7 +1,6 @@
 """paceline launch --restart with the roles that there are: ranks that sum gradients, workers and chief of a served run, servers."""
 
 import os
-import pathlib
 import signal
 import subprocess
 import sys
@@ -10,22 +9,9 @@ import unittest
 
 from paceline_process import PACELINE, ProcessTest
 from rank_processes import free_port
+from served_runs import SMALL, child_of
 
-SERVED = """
-[model]
-name = "small_cnn"
-[data]
-name = "synthetic"
-train_samples = 6000
-test_samples = 200
-channels = 1
-image_size = 28
-[batch]
-global = 64
-[train]
-epochs = 2
-threads = 1
-log_every_steps = 5
+SERVED = SMALL.replace("train_samples = 2000", "train_samples = 6000").replace("epochs = 1", "epochs = 2\nlog_every_steps = 5") + """
 [sync]
 policy = "bsp"
 lease_seconds = 5
@@ -40,20 +26,9 @@ class RestartTest(ProcessTest):
         self.addCleanup(process.kill)
         return process
 
-    def child_of(self, parent, *sign):
-        """The process with these words in its environment or its command line, below `parent`; None when there is none."""
-        for folder in pathlib.Path("/proc").glob("[0-9]*"):
-            try:
-                words = (folder / "environ").read_bytes().split(b"\0") + (folder / "cmdline").read_bytes().split(b"\0")
-                if f"PPid:\t{parent.pid}\n" in (folder / "status").read_text() and all(word.encode() in words for word in sign):
-                    return int(folder.name)
-            except OSError:
-                pass
-        return None
-
     def kill(self, parent, *sign):
-        self.wait_until(lambda: self.child_of(parent, *sign) is not None, parent, f"{sign} came")
-        os.kill(self.child_of(parent, *sign), signal.SIGKILL)
+        self.wait_until(lambda: child_of(parent, *sign) is not None, parent, f"{sign} came")
+        os.kill(child_of(parent, *sign), signal.SIGKILL)
 
     def steps(self, out):
         metrics = self.folder / out / "metrics.jsonl"

@@ -13,27 +13,14 @@ import unittest
 
 from malformed_messages import HELLO, Onlooker, Recorder, Stranger
 from paceline_process import PACELINE, ProcessTest
-from server_weights import largest_difference, read_weights
+from served_runs import SMALL, largest_difference, read_weights
 
 SOAK = int(os.environ.get("PACELINE_SOAK") or 0)
 MESSAGES = 100_000 if SOAK == 1 else SOAK or 1_000
 STRANGERS = 3
 TOKEN = "known to all of the run"
-SAMPLES = 2000
-RECIPE = f"""
-[model]
-name = "small_cnn"
-[data]
-name = "synthetic"
-train_samples = {SAMPLES}
-test_samples = 200
-channels = 1
-image_size = 28
-[batch]
-global = 64
-[train]
-epochs = 1
-threads = 1
+SAMPLES = 2000  # of SMALL
+RECIPE = SMALL + """
 [sync]
 policy = "bsp"
 lease_seconds = 600

@@ -15,30 +15,11 @@ import tempfile
 import time
 import unittest
 
-from server_weights import largest_difference, read_weights
+from served_runs import SMALL, child_of, largest_difference, read_weights
 
 PACELINE = str(pathlib.Path(sys.argv.pop(1)).resolve())
 ROUNDS = 200 if os.environ.get("PACELINE_SOAK") else 4  # make soak
 POLICIES = ["bsp", "asp", "ssp", "drop_worker", "k_sync", "adaptive_k", "easgd"]
-
-SMALL = """
-[model]
-name = "small_cnn"
-
-[data]
-name = "synthetic"
-train_samples = 2000
-test_samples = 200
-channels = 1
-image_size = 28
-
-[batch]
-global = 64
-
-[train]
-epochs = 1
-threads = 1
-"""
 
 
 class ServerTest(unittest.TestCase):
@@ -188,7 +169,7 @@ class ServerTest(unittest.TestCase):
                         victim = draw.choice(["--shard=0/2", "--shard=1/2", "PACELINE_WORKER=0", "PACELINE_WORKER=1", "PACELINE_WORKER=2"])
                         time.sleep(draw.uniform(0, 1.5))  # a random moment; whatever it hits, the end must be the same
                         try:
-                            os.kill(self.child_of(chief, victim, seconds=0), signal.SIGKILL)
+                            os.kill(child_of(chief, victim), signal.SIGKILL)
                             kills += 1
                         except (TypeError, ProcessLookupError):
                             pass  # the run is over already
@@ -260,23 +241,8 @@ class ServerTest(unittest.TestCase):
         self.assertIn("use none, fp16, bf16 or int8", done.stderr)
         self.assertFalse((self.folder / "wrong").exists())
 
-    def child_of(self, parent, sign, seconds=60):
-        """The child with this variable in its environment, or with this option ("--shard=0/2") among its arguments."""
-        def find():
-            for folder in pathlib.Path("/proc").iterdir():
-                if not folder.name.isdigit():
-                    continue
-                try:
-                    status = (folder / "status").read_text()
-                    signs = (folder / "environ").read_bytes().split(b"\0")
-                    words = (folder / "cmdline").read_bytes().split(b"\0")
-                    signs += [b"=".join(pair) for pair in zip(words, words[1:])]
-                    if f"PPid:\t{parent.pid}\n" in status and sign.encode() in signs:
-                        return int(folder.name)
-                except OSError:
-                    continue
-            return None
-        return self.wait_for(find) if seconds else find()
+    def child_of(self, parent, sign):
+        return self.wait_for(lambda: child_of(parent, sign))
 
     def wait_for(self, condition, seconds=60):
         until = time.monotonic() + seconds

@@ -6,8 +6,11 @@
 namespace paceline {
 namespace {
 
+constexpr const char* kWithoutNumber = "true";  // what CLI11 makes of --restart alone
+
 struct LaunchArguments {
   LaunchOptions options;
+  std::string restart;
   bool no_prefix = false;
   bool agent = false;
 };
@@ -30,9 +33,10 @@ void add_launch_command(CLI::App& app, int& exit_code) {
   command->add_option("--timeout", options.timeout_s, "Seconds until a rank that waits for others gives up")
       ->check(CLI::Range(0.001, 1e6));
   command
-      ->add_flag("--restart{10}", options.restarts,
+      ->add_flag("--restart", arguments->restart,
                  "Start a rank again that fails, at most N times (default: 10); all of them, where they form a group")
-      ->check(CLI::Range(0, 1'000'000));
+      ->option_text("[=N]")
+      ->check([](const std::string& text) { return text == kWithoutNumber ? "" : CLI::Range(0, 1'000'000)(text); });
   command->add_flag("--no-prefix", arguments->no_prefix, "Print lines without the ranks' numbers");
   command->add_flag("--agent", arguments->agent)->group("");  // what the launcher starts on other hosts
   command->add_option("PROGRAM", options.command, "What each rank runs, behind '--', with its arguments");
@@ -43,6 +47,11 @@ void add_launch_command(CLI::App& app, int& exit_code) {
       "             130 Ctrl-C, 143 SIGTERM. docs/launch.md has the rest.");
   command->callback([arguments, &exit_code] {
     arguments->options.prefixes = !arguments->no_prefix;
+    if (arguments->restart == kWithoutNumber) {
+      arguments->options.restarts = 10;
+    } else if (!arguments->restart.empty()) {
+      arguments->options.restarts = std::stoi(arguments->restart);
+    }
     exit_code = arguments->agent ? run_launch_agent() : launch(arguments->options);
   });
 }

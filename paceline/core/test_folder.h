@@ -13,8 +13,8 @@ namespace paceline {
 
 class TestFolder {
  public:
-  TestFolder() {
-    std::string name = testing::TempDir() + "/paceline-XXXXXX";
+  explicit TestFolder(const std::filesystem::path& parent = testing::TempDir()) {
+    std::string name = parent / "paceline-XXXXXX";
     if (::mkdtemp(name.data()) == nullptr) throw FileError("cannot create " + name);
     path_ = name;
   }
@@ -29,6 +29,12 @@ class TestFolder {
 
  private:
   std::filesystem::path path_;
+};
+
+// In memory where there is such a folder: the system would write all of it to the disk elsewhere.
+class MemoryFolder : public TestFolder {
+ public:
+  MemoryFolder() : TestFolder(::access("/dev/shm", W_OK) == 0 ? std::string("/dev/shm") : testing::TempDir()) {}
 };
 
 }  // namespace paceline

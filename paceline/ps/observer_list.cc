@@ -1,21 +1,14 @@
 #include "paceline/ps/observer_list.h"
 
-#include <charconv>
 #include <fstream>
 
-#include "paceline/core/file.h"
+#include "paceline/ps/numbered_files.h"
 
 namespace paceline {
 
 ObserverList::ObserverList(std::filesystem::path folder) : folder_(std::move(folder)) {
   if (folder_.empty()) return;
-  make_directories(folder_);
-  for (const auto& entry : std::filesystem::directory_iterator(folder_)) {
-    const std::string name = entry.path().filename();
-    int observer = 0;
-    const auto [end, failure] = std::from_chars(name.data(), name.data() + name.size(), observer);
-    if (failure == std::errc() && end == name.data() + name.size()) observers_.insert(observer);
-  }
+  for (const auto& [observer, file] : numbered_files(folder_)) observers_.insert(observer);
 }
 
 // One that cannot be written is only not waited for after a restart.

@@ -173,7 +173,7 @@ std::vector<float> train(Launcher& launcher, int number, const Plan& plan, const
 }
 
 TEST(ServerCrash, KilledServersGoOnWhereTheyWere) {
-  const ToyFolder folder;
+  const MemoryFolder folder;
   std::vector<Plan> plans;
   for (const std::string optimizer : {"sgd", "lars"}) {
     for (int disturbed = 0; disturbed < 2; ++disturbed) {

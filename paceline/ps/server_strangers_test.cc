@@ -34,7 +34,7 @@ class StrangersTest : public testing::Test {
     return error_of([&] { line->receive(kPatienceMs); });
   }
 
-  const ToyFolder folder_;
+  const MemoryFolder folder_;
   const ToyRun run_ = {.elements = 2'000, .folder = folder_.path()};
   ToyServers servers_{run_};
 };
@@ -136,7 +136,7 @@ TEST_F(StrangersTest, WrongSegmentsAreRefused) {
 }
 
 TEST(ServerWorker, GivesUpWhenServersStayAwayAndSaysWhatToDo) {
-  const ToyFolder folder;
+  const MemoryFolder folder;
   ToyRun run;
   run.workers = 1;
   run.elements = 2'000;
@@ -155,7 +155,7 @@ TEST(ServerWorker, GivesUpWhenServersStayAwayAndSaysWhatToDo) {
 }
 
 TEST(ServerWorker, StartedAgainTakesOverFromItself) {
-  const ToyFolder folder;
+  const MemoryFolder folder;
   ToyRun run;
   run.workers = 1;
   run.elements = 2'000;
@@ -215,7 +215,7 @@ Head random_head(const RandomKey& key, const HelloHead& hello) {
 }
 
 TEST(ServerStrangers, NonsenseEndsOneConnectionAndHarmsNobodyElse) {
-  const ToyFolder folder;
+  const MemoryFolder folder;
   ToyRun run;
   run.policy = "asp";
   run.workers = 1;

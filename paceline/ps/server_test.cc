@@ -21,7 +21,7 @@ using testing::Pointwise;
 TEST(ParameterServer, TrainsAsAPlainLoopDoesOnAnyNumberOfShards) {
   std::vector<std::vector<float>> ends;
   for (const int shards : {1, 3}) {
-    const ToyFolder folder;
+    const MemoryFolder folder;
     const ToyRun run = {.shards = shards, .folder = folder.path()};
     UsedSamples used;
     ends.push_back(train(run, &used));
@@ -32,13 +32,13 @@ TEST(ParameterServer, TrainsAsAPlainLoopDoesOnAnyNumberOfShards) {
 }
 
 TEST(ParameterServer, ThreeWorkersAndThreeShardsComeCloseToAPlainLoop) {  // thirds are not exact
-  const ToyFolder folder;
+  const MemoryFolder folder;
   const ToyRun run = {.shards = 3, .workers = 3, .folder = folder.path()};
   EXPECT_THAT(train(run), Pointwise(FloatNear(1e-5f), train_plainly(run)));
 }
 
 TEST(ParameterServer, ASmallModelIsServedOnTheTransportsThread) {
-  const ToyFolder folder;
+  const MemoryFolder folder;
   const ToyRun run = {.workers = 3, .elements = 1'500, .steps = 40, .folder = folder.path()};
   UsedSamples used;
   EXPECT_THAT(train(run, &used), Pointwise(FloatNear(1e-4f), train_plainly(run)));
@@ -49,7 +49,7 @@ class EveryPolicy : public testing::TestWithParam<std::tuple<std::string, int>> 
 
 TEST_P(EveryPolicy, RunsToItsEndAndUsesEverySampleOnce) {
   const auto& [policy, shards] = GetParam();
-  const ToyFolder folder;
+  const MemoryFolder folder;
   ToyRun run = {.policy = policy, .shards = shards, .workers = 3, .steps = 10, .folder = folder.path()};
   run.update.history = 4;
   run.update.noise = policy == "adaptive_k";
@@ -68,7 +68,7 @@ INSTANTIATE_TEST_SUITE_P(Policies, EveryPolicy,
 TEST(ParameterServer, SumsTheNormsOfLarsOverShards) {
   std::vector<std::vector<float>> ends;
   for (const int shards : {1, 3}) {
-    const ToyFolder folder;
+    const MemoryFolder folder;
     ToyRun run = {.shards = shards, .steps = 6, .folder = folder.path()};
     run.update = {.optimizer = "lars", .weight_decay = 0.01, .eta = 0.1};
     ends.push_back(train(run));
@@ -78,7 +78,7 @@ TEST(ParameterServer, SumsTheNormsOfLarsOverShards) {
 }
 
 TEST(ParameterServer, GradientsTravelInFewerBytes) {
-  const ToyFolder folders[3];
+  const MemoryFolder folders[3];
   const ToyRun plain = {.shards = 2, .folder = folders[0].path()};
   const std::vector<float> exact = train(plain);
   ToyRun half = plain;
@@ -94,7 +94,7 @@ TEST(ParameterServer, GradientsTravelInFewerBytes) {
 }
 
 TEST(ParameterServer, PartsOfAGradientMayLeaveEarlyAndInAnyOrder) {
-  const ToyFolder folders[2];
+  const MemoryFolder folders[2];
   const ToyRun run = {.shards = 3, .folder = folders[0].path()};
   const std::vector<float> whole = train(run);
   ToyRun parts = run;
@@ -113,7 +113,7 @@ TEST(ParameterServer, PartsOfAGradientMayLeaveEarlyAndInAnyOrder) {
 }
 
 TEST(ParameterServer, AWorkerThatDisappearsLeavesItsShareToOthers) {
-  const ToyFolder folder;
+  const MemoryFolder folder;
   const ToyRun run = {.shards = 2, .steps = 8, .lease_ns = 400'000'000, .folder = folder.path()};
   ToyServers servers(run);
   ServerObserver observer(run.worker(0, servers.addresses()));
@@ -145,7 +145,7 @@ TEST(ParameterServer, AWorkerThatDisappearsLeavesItsShareToOthers) {
 }
 
 TEST(ServerObserver, HearsNewsWithoutCommands) {
-  const ToyFolder folder;
+  const MemoryFolder folder;
   const ToyRun run = {.shards = 2, .steps = 2, .folder = folder.path()};
   ToyServers servers(run);
   ServerObserver observer(run.worker(0, servers.addresses()));
@@ -157,7 +157,7 @@ TEST(ServerObserver, HearsNewsWithoutCommands) {
 }
 
 TEST(ServerObserver, SeesOneVersionOnAllShardsWhileTrainingGoesOn) {
-  const ToyFolder folder;
+  const MemoryFolder folder;
   ToyRun run = {.policy = "asp", .shards = 3, .steps = 60, .folder = folder.path()};
   run.update = {.optimizer = "sgd", .momentum = 0};
   ToyServers servers(run);
@@ -202,7 +202,7 @@ TEST(ServerObserver, SeesOneVersionOnAllShardsWhileTrainingGoesOn) {
 // A coordinator that is killed near the end and started again: workers are back at once and finish the run, whoever
 // looks at it may take longer to call.
 TEST(ServerObserver, IsWaitedForByAServerThatWasStartedAgain) {
-  const ToyFolder folder;
+  const MemoryFolder folder;
   const ToyRun run = {.policy = "asp", .workers = 1, .steps = 4, .folder = folder.path()};
   {
     std::optional<ToyServers> killed(std::in_place, run);
@@ -222,7 +222,7 @@ TEST(ServerObserver, IsWaitedForByAServerThatWasStartedAgain) {
 }
 
 TEST(ServerObserver, GetsTheOptimizersStatesForACheckpoint) {
-  const ToyFolder folder;
+  const MemoryFolder folder;
   const ToyRun run = {.shards = 2, .steps = 2, .folder = folder.path()};
   ToyServers servers(run);
   ServerObserver observer(run.worker(0, servers.addresses()));

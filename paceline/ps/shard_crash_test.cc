@@ -22,29 +22,6 @@ namespace {
 
 using Kind = Decision::Kind;
 
-// In memory where there is such a folder: the system would write all of it to the disk elsewhere.
-class MemoryFolder {
- public:
-  MemoryFolder() {
-    std::string name = "/dev/shm/paceline-XXXXXX";
-    if (::mkdtemp(name.data()) != nullptr) {
-      path_ = name;
-    } else {
-      other_.emplace();
-      path_ = other_->path();
-    }
-  }
-  ~MemoryFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
-  std::optional<TestFolder> other_;
-};
-
 bool same(const GradientNoise& a, const GradientNoise& b) { return std::memcmp(&a, &b, sizeof(a)) == 0; }
 
 // One shard, a list of commands, and pushes that are cheap to make.

@@ -5,7 +5,6 @@
 #pragma once
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <cmath>
 #include <cstring>
@@ -18,6 +17,7 @@
 #include <vector>
 
 #include "paceline/core/error.h"
+#include "paceline/core/test_folder.h"
 #include "paceline/ps/observer.h"
 #include "paceline/ps/server.h"
 #include "paceline/ps/test_server.h"
@@ -29,26 +29,6 @@ inline void expect_same_bits(const std::vector<float>& left, const std::vector<f
   ASSERT_EQ(left.size(), right.size());
   EXPECT_EQ(std::memcmp(left.data(), right.data(), left.size() * sizeof(float)), 0);
 }
-
-class ToyFolder {
- public:
-  ToyFolder() {
-    std::string name = "/dev/shm/paceline-XXXXXX";
-    if (::mkdtemp(name.data()) == nullptr) {
-      name = testing::TempDir() + "/paceline-XXXXXX";
-      if (::mkdtemp(name.data()) == nullptr) throw FileError("cannot create " + name);
-    }
-    path_ = name;
-  }
-  ~ToyFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
-};
 
 struct ToyRun {
   std::string policy = "bsp";

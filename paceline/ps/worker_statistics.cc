@@ -1,21 +1,15 @@
 #include "paceline/ps/worker_statistics.h"
 
-#include <charconv>
 #include <fstream>
 
-#include "paceline/core/file.h"
+#include "paceline/ps/numbered_files.h"
 
 namespace paceline {
 
 WorkerStatistics::WorkerStatistics(std::filesystem::path folder) : folder_(std::move(folder)) {
-  make_directories(folder_);
-  for (const auto& entry : std::filesystem::directory_iterator(folder_)) {
-    const std::string name = entry.path().filename();
-    int worker = 0;
-    const auto [end, failure] = std::from_chars(name.data(), name.data() + name.size(), worker);
-    if (failure != std::errc() || end != name.data() + name.size()) continue;  // one that was being written
-    std::vector<float> values(entry.file_size() / sizeof(float));
-    std::ifstream file(entry.path(), std::ios::binary);
+  for (const auto& [worker, path] : numbered_files(folder_)) {
+    std::vector<float> values(std::filesystem::file_size(path) / sizeof(float));
+    std::ifstream file(path, std::ios::binary);
     if (file.read(reinterpret_cast<char*>(values.data()), static_cast<std::streamsize>(values.size() * sizeof(float))))
       values_[worker] = std::move(values);
   }

@@ -2,13 +2,13 @@
 #include "paceline/train/serverless_policy.h"
 
 #include <gmock/gmock.h>
-#include <torch/nn.h>
 
 #include "paceline/comm/engine_local.h"
 #include "paceline/core/error.h"
 #include "paceline/core/test_folder.h"
 #include "paceline/models/state.h"
 #include "paceline/train/assemble.h"
+#include "paceline/train/test_network.h"
 #include "paceline/train/trainer.h"
 
 namespace paceline {
@@ -17,31 +17,11 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-class SmallMlp : public Model {
- public:
-  explicit SmallMlp(const ModelOptions& options) {
-    layers_ =
-        register_module("layers", torch::nn::Sequential(torch::nn::Flatten(), torch::nn::Linear(64, 32),
-                                                        torch::nn::ReLU(), torch::nn::Linear(32, options.classes)));
-  }
-  torch::Tensor forward(torch::Tensor images) override { return layers_->forward(images); }
-
- private:
-  torch::nn::Sequential layers_ = nullptr;
-};
-
-Catalog catalog() {
-  Catalog catalog;
-  catalog.models.add("small",
-                     {"for tests", 8, [](const ModelOptions& options) { return std::make_shared<SmallMlp>(options); }});
-  return catalog;
-}
-
 // 100 samples in batches of 32: an epoch is 32 + 32 + 32 + 4, so that with 5 ranks or more some have none.
 Recipe recipe(const std::vector<std::string>& overrides = {}) {
   return parse_recipe(R"(
     [model]
-    name = "small"
+    name = "tiny"
     [data]
     name = "synthetic"
     train_samples = 100
@@ -58,7 +38,7 @@ Recipe recipe(const std::vector<std::string>& overrides = {}) {
     epochs = 3
     threads = 1
   )",
-                      "small.toml", overrides);
+                      "tiny.toml", overrides);
 }
 
 std::vector<std::string> local(int64_t interval, std::vector<std::string> more = {}) {
@@ -88,8 +68,9 @@ Outcome train(int ranks, const std::vector<std::string>& overrides, const Way& w
   run_ranks(ranks, [&](Group& group) {
     std::stop_source stop;
     if (way.stop && group.rank() == ranks - 1) stop.request_stop();  // one is enough
-    Trainer trainer(recipe(overrides), group,
-                    {.run_folder = {way.folder}, .resume = way.resume, .stop = stop.get_token(), .catalog = catalog()});
+    Trainer trainer(
+        recipe(overrides), group,
+        {.run_folder = {way.folder}, .resume = way.resume, .stop = stop.get_token(), .catalog = catalog_with_tiny()});
     const Summary summary = trainer.run();
     hashes[static_cast<size_t>(group.rank())] = summary.weights_sha256;
     if (group.rank() != ranks - 1) return;
@@ -204,15 +185,15 @@ TEST(StaleAllReduce, AppliesTheGradientsOfSoManyStepsBefore) {
   const torch::Tensor images = torch::linspace(-1, 1, kSteps * kSamples * 64).sin().view({kSteps, kSamples, 1, 8, 8});
   const torch::Tensor labels = (torch::arange(kSteps * kSamples) % 4).view({kSteps, kSamples});
   const Recipe late = recipe(stale(kStaleness, {"optimizer.weight_decay=0"}));
-  const DatasetPair data = open_data(late, catalog());
+  const DatasetPair data = open_data(late, catalog_with_tiny());
 
   // A share of 4 and one of 2: a mean over samples, not over ranks.
   NamedTensors found;
   run_ranks(kRanks, [&](Group& group) {
-    const auto model = build_model(late, catalog(), *data.train);
-    const auto optimizer = build_optimizer(late, catalog(), *model, kRanks);
+    const auto model = build_model(late, catalog_with_tiny(), *data.train);
+    const auto optimizer = build_optimizer(late, catalog_with_tiny(), *model, kRanks);
     const auto own = own_step_group(late, group);
-    const auto reducer = build_reducer(late, catalog(), *model, *own, nullptr);
+    const auto reducer = build_reducer(late, catalog_with_tiny(), *model, *own, nullptr);
     const auto sums = build_stale_sum(late, *model, group, nullptr, "");
     TrainStep step(model, *optimizer, group, late, *reducer, nullptr, nullptr, sums.get());
     const int64_t begin = group.rank() == 0 ? 0 : 4, count = group.rank() == 0 ? 4 : 2;
@@ -230,7 +211,7 @@ TEST(StaleAllReduce, AppliesTheGradientsOfSoManyStepsBefore) {
       for (const auto& [name, tensor] : state_of(*model)) found[name] = tensor.clone();
   });
 
-  const auto model = build_model(late, catalog(), *data.train);
+  const auto model = build_model(late, catalog_with_tiny(), *data.train);
   const std::vector<torch::Tensor> parameters = model->parameters();
   std::vector<std::vector<torch::Tensor>> gradients;
   std::vector<torch::Tensor> velocity;
@@ -296,7 +277,7 @@ TEST(RanksOutOfStep, DivergeTogether) {
     wild.push_back("optimizer.rate=1e20");
     std::vector<std::string> told(3);
     run_ranks(3, [&](Group& group) {
-      Trainer trainer(recipe(wild), group, {.catalog = catalog()});
+      Trainer trainer(recipe(wild), group, {.catalog = catalog_with_tiny()});
       try {
         trainer.run();
       } catch (const TrainingError& error) {

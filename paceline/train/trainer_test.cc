@@ -1,38 +1,17 @@
 #include "paceline/train/trainer.h"
 
 #include <gmock/gmock.h>
-#include <torch/nn.h>
 
 #include "paceline/comm/engine_local.h"
 #include "paceline/core/error.h"
 #include "paceline/models/layers.h"
 #include "paceline/models/state.h"
+#include "paceline/train/test_network.h"
 
 namespace paceline {
 namespace {
 
 using ::testing::HasSubstr;
-
-// Without batch normalisation, whose statistics depend on how a batch is shared.
-class TinyMlp : public Model {
- public:
-  explicit TinyMlp(const ModelOptions& options) {
-    layers_ =
-        register_module("layers", torch::nn::Sequential(torch::nn::Flatten(), torch::nn::Linear(64, 32),
-                                                        torch::nn::ReLU(), torch::nn::Linear(32, options.classes)));
-  }
-  torch::Tensor forward(torch::Tensor images) override { return layers_->forward(images); }
-
- private:
-  torch::nn::Sequential layers_ = nullptr;
-};
-
-Catalog catalog() {
-  Catalog catalog;
-  catalog.models.add("tiny",
-                     {"for tests", 8, [](const ModelOptions& options) { return std::make_shared<TinyMlp>(options); }});
-  return catalog;
-}
 
 Recipe recipe(const std::vector<std::string>& overrides = {}) {
   return parse_recipe(R"(
@@ -65,7 +44,7 @@ struct Outcome {
 Outcome train(int ranks, const Recipe& recipe) {
   Outcome outcome;
   run_ranks(ranks, [&](Group& group) {
-    Trainer trainer(recipe, group, {.catalog = catalog()});
+    Trainer trainer(recipe, group, {.catalog = catalog_with_tiny()});
     const Summary summary = trainer.run();
     if (group.rank() != ranks - 1) return;  // the last rank's: they must all be the same
     outcome.summary = summary;
@@ -144,7 +123,7 @@ TEST(Trainer, AStopRequestEndsTheRunAfterItsStep) {
   const auto group = make_local_group();
   std::stop_source stop;
   stop.request_stop();
-  Trainer trainer(recipe(), *group, {.stop = stop.get_token(), .catalog = catalog()});
+  Trainer trainer(recipe(), *group, {.stop = stop.get_token(), .catalog = catalog_with_tiny()});
   const Summary summary = trainer.run();
   EXPECT_EQ(summary.ending, "interrupted");
   EXPECT_EQ(summary.steps, 1);
@@ -272,7 +251,7 @@ class TinyCnn : public Model {
 };
 
 Outcome train_cnn(int ranks, bool normalised, std::vector<std::string> overrides) {
-  Catalog with_cnn = catalog();
+  Catalog with_cnn = catalog_with_tiny();
   with_cnn.models.add("cnn", {"for tests", 8, [&](const ModelOptions& options) {
                                 return std::make_shared<TinyCnn>(options, normalised);
                               }});
