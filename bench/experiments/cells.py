@@ -67,7 +67,7 @@ def standard(method, batch):
 LONG = 50
 
 
-def long_cell(method, batch, number, warmup, keys, epochs=LONG):
+def long_cell(method, batch, label, warmup, keys, epochs=LONG, family=""):
     """Warm-up, then (1 - epoch/epochs)² for every method."""
     course = {"train.epochs": epochs, "train.eval_every_epochs": epochs / 10, "batch.global": batch, "schedule.name": "polynomial", "schedule.power": 2}
     if method != "adabound":
@@ -76,8 +76,7 @@ def long_cell(method, batch, number, warmup, keys, epochs=LONG):
         course |= {"schedule.warmup_epochs": warmup, "schedule.decay_from": "warmup_end"}
     if method == "hybrid":
         course["optimizer.hybrid_epochs"] = warmup
-    family = f"large-{method}-{batch}" if epochs == LONG else ""
-    return Cell(f"large-{method}-{batch}-{number}", {**course, "optimizer.name": method, **keys}, family=family)
+    return Cell(f"large-{method}-{batch}-{label}", {**course, "optimizer.name": method, **keys}, family=family)
 
 
 def with_rate(value, **others):
@@ -100,16 +99,26 @@ def large_batch():
                "lars": [(5, with_rate(1.0, eta=0.1, epsilon=1e-6)), (15, with_rate(1.5, eta=0.1, epsilon=1e-6))],
                "adabound": [(0, with_rate(1e-3, final_rate=8.0)), (0, with_rate(1e-3, final_rate=32.0))],
                "hybrid": [(5, with_rate(2.0, eta=0.05)), (15, with_rate(1.5, eta=0.08))]}}
-    return [long_cell(method, batch, number, *setting)
+    return [long_cell(method, batch, number, *setting, family=f"large-{method}-{batch}")
             for batch, methods in settings.items() for method, both in methods.items() for number, setting in enumerate(both)]
 
 
 def large_batch_long():
-    """1,400 steps at 8,192. SGD twice: by the linear rule from its best rate at 512, and with the rate that was found at 8,192."""
-    settings = [("sgd", 512, "long", 0.4, {}), ("lars", 512, "long", 0.5, {"eta": 0.04, "epsilon": 1e-6}), ("hybrid", 512, "long", 0.5, {"eta": 0.04}),
-                ("sgd", 8192, "long-linear", 6.4, {}), ("sgd", 8192, "long-found", 3.2, {}), ("lars", 8192, "long", 1.0, {"eta": 0.1, "epsilon": 1e-6}),
-                ("hybrid", 8192, "long", 1.0, {"eta": 0.1})]
-    return [long_cell(method, batch, label, 5, with_rate(value, **others), epochs=200) for method, batch, label, value, others in settings]
+    """1,400 steps at 8,192, warm-up over a tenth of them. SGD's rates there are those of 512 by the linear rule, so that the best one may be another than
+    512's. -parts: batch normalisation sees 512 samples at a time, as each of 16 ranks would."""
+    parts = {"batch.micro": 512}
+    stable = {"optimizer.epsilon": 1e-6}
+    settings = [("sgd", 512, "0.2", 5, with_rate(0.2)), ("sgd", 512, "0.4", 5, with_rate(0.4)),
+                ("lars", 512, "0.02", 5, {**with_rate(0.5, eta=0.02), **stable}), 
+                ("hybrid", 512, "0.04", 5, with_rate(0.5, eta=0.04)),
+                ("sgd", 8192, "3.2", 20, with_rate(3.2)), ("sgd", 8192, "6.4", 20, with_rate(6.4)),
+                ("lars", 8192, "0.06", 20, {**with_rate(1.0, eta=0.06), **stable}), ("lars", 8192, "0.1", 20, {**with_rate(1.0, eta=0.1), **stable}),
+                ("lars", 8192, "linear", 20, {**with_rate(1.0, eta=0.06), **stable, "schedule.power": 1}),
+                ("hybrid", 8192, "0.06", 20, with_rate(1.0, eta=0.06)), ("hybrid", 8192, "0.1", 5, with_rate(1.0, eta=0.1)),
+                ("lars", 8192, "linear-0.04", 20, {**with_rate(1.0, eta=0.04), **stable, "schedule.power": 1})]
+    return [long_cell(method, batch, f"long-{label}", warmup, keys, 160,
+                      "" if label == "parts" or (method, batch) == ("sgd", 8192) else f"long-{method}-{batch}")
+            for method, batch, label, warmup, keys in settings]
 
 
 def warmup_length():

@@ -1,6 +1,6 @@
 """Trains the cells of cells.py and puts their results into one table.
 
-usage: bench/experiments/run_cells.py LIST... --out FOLDER [--data DIR] [--minutes M] [--jobs N] [--seeds 1,2] [--paceline COMMAND]
+usage: bench/experiments/run_cells.py LIST... --out FOLDER [--data DIR] [--minutes M] [--jobs N] [--seeds 1,2] [--have FILE] [--paceline COMMAND]
 
 Each cell and seed is `paceline train RECIPE --set ... --out RUNS/CELL/seed-N`, skipped where its summary.json is there, resumed where it was interrupted.
 All cells have their first seed before any has its second, so that a run that is cut short has something of each. When the minutes are over,
@@ -33,7 +33,7 @@ class Run:
     """One cell with one seed."""
 
     def __init__(self, cell, seed, options):
-        self.cell, self.seed = cell, seed
+        self.cell, self.seed, self.had = cell, seed, options.had.get((cell.name, seed))
         self.folder = options.runs / cell.name / f"seed-{seed}"
         self.verdict = self.folder.parent / f"seed-{seed}.diverged"
         keys = {**cell.keys, "checkpoint.every_steps": 10**9, **dict(key.split("=", 1) for key in options.key), "train.seed": seed}
@@ -55,11 +55,12 @@ class Run:
         rivals = self.first_of_family(runs)
         if not all(rival.done() for rival in rivals):
             return None
-        accuracy = {rival.cell.name: -1 if rival.verdict.exists() else rival.summary()["test_accuracy"] for rival in rivals}
+        accuracy = {rival.cell.name: rival.result(1).get("test_accuracy", -1) for rival in rivals}
         return max(accuracy, key=accuracy.get) == self.cell.name
 
     def done(self):
-        return (self.folder / "summary.json").exists() and self.summary()["ending"] != "interrupted" or self.verdict.exists()
+        finished = (self.folder / "summary.json").exists() and self.summary()["ending"] != "interrupted"
+        return finished or self.verdict.exists() or self.had is not None
 
     def summary(self):
         return json.loads((self.folder / "summary.json").read_text())
@@ -90,15 +91,20 @@ class Run:
         return [[line["epoch"], line["accuracy"], line["seconds"]] for line in lines if line["kind"] == "test"]
 
     def result(self, target):
+        if self.had is not None:
+            return {**self.had, **first_at(target, self.had["curve"])}
         result = {"cell": self.cell.name, "seed": self.seed, "curve": self.curve()}
         if self.verdict.exists():
             return {**result, "diverged": self.verdict.read_text().strip().splitlines()[-1]}
         keep = ("test_accuracy", "best_accuracy", "test_loss", "train_loss", "steps", "epochs", "skipped_steps", "train_seconds", "eval_seconds",
                 "images_per_second", "weights_sha256", "precision", "device", "model")
         summary = self.summary()
-        reached = [(epoch, seconds) for epoch, accuracy, seconds in result["curve"] if accuracy >= target]
-        return {**result, **{key: summary[key] for key in keep},
-                "target_epoch": reached[0][0] if reached else None, "target_seconds": reached[0][1] if reached else None}
+        return {**result, **{key: summary[key] for key in keep}, **first_at(target, result["curve"])}
+
+
+def first_at(target, curve):
+    reached = [(epoch, seconds) for epoch, accuracy, seconds in curve if accuracy >= target]
+    return {"target_epoch": reached[0][0] if reached else None, "target_seconds": reached[0][1] if reached else None}
 
 
 def in_order(cells, seeds):
@@ -179,12 +185,15 @@ def arguments():
     parser.add_argument("--cell-seconds", type=float, default=180, help="the most for one run")
     parser.add_argument("--jobs", type=int, default=1, help="runs at the same time on the one device: then do not quote their speed")
     parser.add_argument("--seeds", default="", help="only these")
+    parser.add_argument("--have", type=pathlib.Path, help="a cells.json of an earlier stay: its runs are not made again, and are in the table")
     parser.add_argument("--only", default="", help="cells whose name contains this")
     parser.add_argument("--key", action="append", default=[], help="of every recipe: train.device=cpu")
     parser.add_argument("--target", type=float, default=0.8, help="the accuracy that counts as reached")
     parser.add_argument("--paceline", default=str(ROOT / "build/cuda/bin/paceline"), help="how it is started")
     options = parser.parse_args()
     options.runs = options.runs or options.out / "runs"
+    had = json.loads(options.have.read_text()) if options.have else []
+    options.had = {(result["cell"], result["seed"]): result for result in had}
     return options
 
 

@@ -17,9 +17,7 @@ constexpr size_t kMostRecordings = 8;     // a batch that changes all the time i
 std::string DeviceStep::why_not(const Recipe& recipe, int ranks) {
   if (recipe.train.device != "cuda") return "they are made on the CPU";
   if (ranks > 1) return "gradients are summed over ranks";
-  if (recipe.batch.micro > 0) return "batch.micro makes them in several passes";
   if (recipe.optimizer.clip_norm > 0) return "optimizer.clip_norm needs the norm of all gradients";
-  if (recipe.batch_norm.statistics == "last_iteration") return "batch_norm.statistics = \"last_iteration\"";
   return "";
 }
 
@@ -28,6 +26,7 @@ DeviceStep::DeviceStep(std::shared_ptr<Model> model, Optimizer& optimizer, const
       optimizer_(optimizer),
       recipe_(recipe),
       scaler_(scaler),
+      passes_(*model_, recipe),
       parameters_(parameters_of(*model_)),
       device_(parameters_.front().tensor.device()) {
   if (scaler_) gather_statistics();
@@ -68,7 +67,7 @@ StepOutcome DeviceStep::operator()(const StepInputs& inputs) {
     ++replays_;
     figures = recording->figures.clone();
   } else {
-    figures = make(inputs.batch.images, inputs.batch.labels, inputs.global_count, coefficients);
+    figures = make(inputs.batch, inputs.global_count, coefficients);
   }
   StepOutcome outcome = {figures[0], figures[1], inputs.batch.labels.size(0)};
   outcome.stop_asked = inputs.stop.stop_requested();
@@ -77,14 +76,19 @@ StepOutcome DeviceStep::operator()(const StepInputs& inputs) {
 }
 
 // The loss, how many were right, and whether a gradient was not finite.
-torch::Tensor DeviceStep::make(const torch::Tensor& images, const torch::Tensor& labels, int64_t global_count,
-                               const StepCoefficients& coefficients) {
+torch::Tensor DeviceStep::make(const TrainingBatch& batch, int64_t global_count, const StepCoefficients& coefficients) {
   for (const Statistics& each : statistics_) each.kept.copy_(each.live);
   for (const Parameter& parameter : parameters_) parameter.tensor.mutable_grad().reset();
-  const torch::Tensor logits = logits_of(*model_, images, recipe_.train.precision);
-  const torch::Tensor loss = loss_sum(recipe_.loss, logits, labels);
-  const torch::Tensor share = loss / global_count;
-  (scaler_ ? scaler_->scaled(share) : share).backward();
+  torch::Tensor loss_of_all, right_of_all;
+  passes_.each(batch, [&](const torch::Tensor& images, const torch::Tensor& labels, bool, bool) {
+    const torch::Tensor logits = logits_of(*model_, images, recipe_.train.precision);
+    const torch::Tensor loss = loss_sum(recipe_.loss, logits, labels);
+    const torch::Tensor share = loss / global_count;
+    (scaler_ ? scaler_->scaled(share) : share).backward();
+    const torch::Tensor right = correct_top1(logits.detach(), labels);
+    loss_of_all = loss_of_all.defined() ? loss_of_all + loss.detach() : loss.detach();
+    right_of_all = right_of_all.defined() ? right_of_all + right : right;
+  });
 
   const torch::NoGradGuard no_grad;
   std::vector<torch::Tensor> gradients;
@@ -101,9 +105,8 @@ torch::Tensor DeviceStep::make(const torch::Tensor& images, const torch::Tensor&
   optimizer_.step(guarded);
   const torch::Tensor spoilt = guarded.found_inf > 0;
   for (const Statistics& each : statistics_) each.live.copy_(torch::where(spoilt, each.kept, each.live));
-  const torch::Tensor figures =
-      torch::stack({loss.detach().to(torch::kFloat64), correct_top1(logits.detach(), labels).to(torch::kFloat64),
-                    guarded.found_inf.to(torch::kFloat64)});
+  const torch::Tensor figures = torch::stack(
+      {loss_of_all.to(torch::kFloat64), right_of_all.to(torch::kFloat64), guarded.found_inf.to(torch::kFloat64)});
   if (scaler_) scaler_->accept_on_device();
   return figures;
 }
@@ -121,9 +124,8 @@ void DeviceStep::record(Recording& recording, const StepInputs& inputs, const St
   recording.images = inputs.batch.images;
   recording.labels = inputs.batch.labels;
   for (const Parameter& parameter : parameters_) parameter.tensor.mutable_grad().reset();
-  recording.graph = std::make_unique<StepGraph>(device_, first_graph_, [&] {
-    recording.figures = make(recording.images, recording.labels, inputs.global_count, coefficients);
-  });
+  recording.graph = std::make_unique<StepGraph>(
+      device_, first_graph_, [&] { recording.figures = make(inputs.batch, inputs.global_count, coefficients); });
   for (const Parameter& parameter : parameters_) recording.gradients.push_back(parameter.tensor.grad());
   if (first_graph_ == nullptr) first_graph_ = recording.graph.get();
 }

@@ -1,4 +1,4 @@
-// DeviceStep: a training step that the host never waits for. It does what TrainStep does, on one rank and in one pass;
+// DeviceStep: a training step that the host never waits for. It does what TrainStep does, on one rank;
 // whether gradients are finite, whether the step is skipped and what the loss scale becomes is decided where they are.
 //
 // On a CUDA device a step whose shape has been seen some times is recorded as a graph and from then on launched as one
@@ -47,8 +47,7 @@ class DeviceStep {
   };
 
   void gather_statistics();
-  torch::Tensor make(const torch::Tensor& images, const torch::Tensor& labels, int64_t global_count,
-                     const StepCoefficients& coefficients);
+  torch::Tensor make(const TrainingBatch& batch, int64_t global_count, const StepCoefficients& coefficients);
   Recording* recording_for(const StepInputs& inputs, const StepCoefficients& coefficients);
   void record(Recording& recording, const StepInputs& inputs, const StepCoefficients& coefficients);
 
@@ -56,6 +55,7 @@ class DeviceStep {
   Optimizer& optimizer_;
   const Recipe& recipe_;
   LossScaler* scaler_;
+  Passes passes_;
   std::vector<Parameter> parameters_;
   torch::Device device_;
   std::vector<Statistics> statistics_;

@@ -24,11 +24,9 @@ TrainStep::TrainStep(std::shared_ptr<Model> model, Optimizer& optimizer, Group& 
       timeline_(timeline),
       scaler_(scaler),
       stale_(stale),
+      passes_(*model_, recipe),
       parameters_(parameters_of(*model_)) {
   if (scaler_ != nullptr) undo_.emplace(*model_, reducer_);
-  if (recipe.batch_norm.statistics != "last_iteration") return;
-  for (const auto& module : model_->modules())
-    if (auto* layer = dynamic_cast<BatchNorm2d*>(module.get())) last_iteration_.push_back(layer);
 }
 
 StepOutcome TrainStep::operator()(const StepInputs& inputs) {
@@ -36,7 +34,8 @@ StepOutcome TrainStep::operator()(const StepInputs& inputs) {
   if (undo_) undo_->remember();
   reducer_.begin();
   std::array<double, riders> rode = {};
-  each_pass(inputs, [&](const torch::Tensor& images, const torch::Tensor& labels, bool whole, bool last) {
+  seed_dropout(recipe_.train.seed, inputs.step, inputs.rank);
+  passes_.each(inputs.batch, [&](const torch::Tensor& images, const torch::Tensor& labels, bool whole, bool last) {
     const int64_t forward_ns = clock_.now_ns();
     const torch::Tensor logits = logits_of(*model_, images, recipe_.train.precision);
     const torch::Tensor loss = loss_sum(recipe_.loss, logits, labels);
@@ -72,22 +71,6 @@ bool TrainStep::apply_next(const StepInputs& inputs) {
   judge(inputs, rode[losses_not_finite] == 0, outcome);
   update(inputs, outcome);
   return true;
-}
-
-// Calls visit(images, labels, whether they are the whole share, whether they are its last part).
-template <class Visit>
-void TrainStep::each_pass(const StepInputs& inputs, const Visit& visit) {
-  seed_dropout(recipe_.train.seed, inputs.step, inputs.rank);
-  const int64_t samples = inputs.batch.labels.size(0);
-  const int64_t at_once = recipe_.batch.micro > 0 ? recipe_.batch.micro : std::max<int64_t>(samples, 1);
-  for (int64_t done = 0, pass = 0; done < samples; done += at_once, ++pass) {
-    const int64_t count = std::min(at_once, samples - done);
-    const bool whole = count == samples;
-    const torch::Tensor images = whole ? inputs.batch.images : inputs.batch.images.narrow(0, done, count);
-    const torch::Tensor labels = whole ? inputs.batch.labels : inputs.batch.labels.narrow(0, done, count);
-    prepare_statistics(pass);
-    visit(images, labels, whole, done + count == samples);
-  }
 }
 
 // The same on every rank, because the sums are.
@@ -138,7 +121,8 @@ void TrainStep::fail(const StepInputs& inputs, const std::string& what) {
 // Every rank looks at its own samples; what the first found is told by all.
 std::string TrainStep::where_it_began(const StepInputs& inputs) {
   std::string found;
-  each_pass(inputs, [&](const torch::Tensor& images, const torch::Tensor&, bool, bool) {
+  seed_dropout(recipe_.train.seed, inputs.step, inputs.rank);
+  passes_.each(inputs.batch, [&](const torch::Tensor& images, const torch::Tensor&, bool, bool) {
     const bool readable = count_not_finite(images) == 0;
     const auto layer = first_layer_not_finite(*model_, [&] { logits_of(*model_, images, recipe_.train.precision); });
     if (layer && found.empty()) found = readable ? *layer : "the input";
@@ -157,11 +141,6 @@ std::string TrainStep::where_it_began(const StepInputs& inputs) {
   if (bad.empty()) return "; every layer's output and gradient is finite, only the loss is too large";
   return fmt::format("; all outputs are finite, but not the gradient of {}{}", bad.front(),
                      bad.size() == 1 ? "" : fmt::format(" (and {} after it, up to {})", bad.size() - 1, bad.back()));
-}
-
-// The mean over the passes of a step, so that the last step's statistics are those of all its samples.
-void TrainStep::prepare_statistics(int64_t pass) {
-  for (BatchNorm2d* layer : last_iteration_) layer->set_momentum(1.0 / static_cast<double>(pass + 1));
 }
 
 void TrainStep::note(const char* what, int64_t begin_ns) const {

@@ -13,12 +13,12 @@
 
 #include "paceline/gradients/reducer.h"
 #include "paceline/gradients/stale_sum.h"
-#include "paceline/models/layers.h"
 #include "paceline/models/model.h"
 #include "paceline/optim/optimizer.h"
 #include "paceline/precision/loss_scaler.h"
 #include "paceline/train/batches.h"
 #include "paceline/train/diagnosis.h"
+#include "paceline/train/passes.h"
 #include "paceline/train/step_undo.h"
 
 namespace paceline {
@@ -62,14 +62,11 @@ class TrainStep {
   bool apply_next(const StepInputs& inputs);
 
  private:
-  template <class Visit>
-  void each_pass(const StepInputs& inputs, const Visit& visit);
   enum Rider { stops, losses_not_finite, riders };
   void judge(const StepInputs& inputs, bool losses_finite, StepOutcome& outcome);
   void update(const StepInputs& inputs, StepOutcome& outcome);
   [[noreturn]] void fail(const StepInputs& inputs, const std::string& what);
   std::string where_it_began(const StepInputs& inputs);
-  void prepare_statistics(int64_t pass);
   void note(const char* what, int64_t begin_ns) const;
 
   std::shared_ptr<Model> model_;
@@ -80,10 +77,10 @@ class TrainStep {
   Timeline* timeline_;
   LossScaler* scaler_;
   StaleSum* stale_;
+  Passes passes_;
   std::optional<StepUndo> undo_;  // with a scaler
   SteadyClock clock_;
   std::vector<Parameter> parameters_;
-  std::vector<BatchNorm2d*> last_iteration_;  // layers whose statistics are the last step's
 };
 
 }  // namespace paceline

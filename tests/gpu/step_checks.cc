@@ -137,6 +137,10 @@ bool step_checks() {
   check(
       "dropout: graph = no graph", {{"model.name=alexnet", "data.image_size=64", "augment.crop_padding=0"}},
       [&](const Settings& s) { return differs(joined(s, exact), joined(joined(s, exact), {"train.graph=never"})); }, 0);
+  const Settings passes = {"batch.micro=24", "train.precision=f16"};
+  check(
+      "several passes: graph = no graph", {passes, joined(passes, {"batch_norm.statistics=last_iteration"})},
+      [&](const Settings& s) { return differs(joined(s, exact), joined(joined(s, exact), {"train.graph=never"})); }, 0);
   check(
       "resident = copied batches", {{}},
       [&](const Settings& s) { return differs(joined(s, exact), joined(joined(s, exact), {"data.resident=never"})); },
@@ -150,7 +154,8 @@ bool step_checks() {
       },
       0.01);
   check("waits for the device",
-        {{"train.precision=f32"}, {"train.precision=f16"}, {"train.precision=f16", "train.graph=never"}}, waits_in, 0);
+        {{"train.precision=f32"}, {"train.precision=f16"}, {"train.precision=f16", "train.graph=never"}, passes},
+        waits_in, 0);
   return succeeded;
 }
 
