@@ -61,8 +61,8 @@ format:
 lint:
 	@./setup --lint
 	@clang-format --dry-run --Werror $(SOURCES)
-	@cmake --preset release >/dev/null
-	@clang-tidy -p build/release --quiet $(filter paceline/core/%.cc paceline/metrics/%.cc paceline/schedule/%.cc paceline/kernels/%.cc \
+	@cmake --preset dev >/dev/null
+	@clang-tidy -p build/dev --quiet $(filter paceline/core/%.cc paceline/metrics/%.cc paceline/schedule/%.cc paceline/kernels/%.cc \
 	  paceline/data/%.cc paceline/comm/%.cc paceline/rendezvous/%.cc paceline/launch/%.cc paceline/collectives/%.cc,$(filter-out %_test.cc,$(SOURCES)))
 
 install:

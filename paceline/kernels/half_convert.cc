@@ -26,14 +26,14 @@ PACELINE_VECTORISED void floats_from_f16_plain(float* __restrict floats, const u
 
 #ifdef PACELINE_F16C
 
-constexpr size_t kLanes = 8;
+constexpr size_t kHalvesAtOnce = 8;
 
 __attribute__((target("avx2,f16c"))) void f16_from_floats_f16c(uint16_t* halves, const float* floats, size_t count) {
   size_t i = 0;
-  for (; i + kLanes <= count; i += kLanes) {
+  for (; i + kHalvesAtOnce <= count; i += kHalvesAtOnce) {
     const __m256 value = _mm256_loadu_ps(floats + i);
     if (_mm256_movemask_ps(_mm256_cmp_ps(value, value, _CMP_UNORD_Q)) != 0) [[unlikely]] {
-      f16_from_floats_reference(halves + i, floats + i, kLanes);
+      f16_from_floats_reference(halves + i, floats + i, kHalvesAtOnce);
       continue;
     }
     _mm_storeu_si128(reinterpret_cast<__m128i*>(halves + i), _mm256_cvtps_ph(value, _MM_FROUND_TO_NEAREST_INT));
@@ -44,11 +44,11 @@ __attribute__((target("avx2,f16c"))) void f16_from_floats_f16c(uint16_t* halves,
 __attribute__((target("avx2,f16c"))) void floats_from_f16_f16c(float* floats, const uint16_t* halves, size_t count) {
   const __m128i magnitude_bits = _mm_set1_epi16(0x7fff), infinity = _mm_set1_epi16(0x7c00);
   size_t i = 0;
-  for (; i + kLanes <= count; i += kLanes) {
+  for (; i + kHalvesAtOnce <= count; i += kHalvesAtOnce) {
     const __m128i value = _mm_loadu_si128(reinterpret_cast<const __m128i*>(halves + i));
     const __m128i is_nan = _mm_cmpgt_epi16(_mm_and_si128(value, magnitude_bits), infinity);
     if (_mm_movemask_epi8(is_nan) != 0) [[unlikely]] {
-      floats_from_f16_reference(floats + i, halves + i, kLanes);
+      floats_from_f16_reference(floats + i, halves + i, kHalvesAtOnce);
       continue;
     }
     _mm256_storeu_ps(floats + i, _mm256_cvtph_ps(value));

@@ -6,11 +6,11 @@ namespace {
 constexpr int64_t kPooledSize = 7;
 constexpr int64_t kHidden = 4096;
 
-struct Stage {
+struct VggStage {
   int convolutions;
   int64_t channels;
 };
-constexpr Stage kStages[] = {{2, 64}, {2, 128}, {3, 256}, {3, 512}, {3, 512}};
+constexpr VggStage kVggStages[] = {{2, 64}, {2, 128}, {3, 256}, {3, 512}, {3, 512}};
 
 }  // namespace
 
@@ -19,7 +19,7 @@ Vgg16::Vgg16(Normalisation normalisation, const ModelOptions& options) : dropout
   const auto features = register_module("features", std::make_shared<torch::nn::Module>());
   int64_t in = options.channels;
   int index = 0;  // torchvision numbers convolutions, normalisations, activations and pools alike
-  for (const Stage& stage : kStages) {
+  for (const VggStage& stage : kVggStages) {
     auto& blocks = stages_.emplace_back();
     for (int i = 0; i < stage.convolutions; ++i) {
       blocks.push_back(

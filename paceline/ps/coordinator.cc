@@ -11,7 +11,7 @@
 
 namespace paceline {
 
-using Kind = CoordinatorEvent::Kind;
+using EventKind = CoordinatorEvent::Kind;
 
 bool CoordinatorEvent::operator==(const CoordinatorEvent& other) const {
   return kind == other.kind && time_ns == other.time_ns && worker == other.worker && incarnation == other.incarnation &&
@@ -46,7 +46,7 @@ std::vector<int> Coordinator::workers() const {
 
 // ---- what arrives ----
 
-CoordinatorEvent Coordinator::event(Kind kind, int worker, int64_t now_ns) const {
+CoordinatorEvent Coordinator::event(EventKind kind, int worker, int64_t now_ns) const {
   CoordinatorEvent event;
   event.kind = kind;
   event.time_ns = std::max(now_ns, latest_ns_);  // what the policy sees does not go back
@@ -62,9 +62,9 @@ Coordinator::Outgoing Coordinator::join(int worker, uint64_t incarnation, int64_
   const auto found = members_.find(worker);
   const bool known = found != members_.end();
   const bool again = known && found->second.incarnation == incarnation;
-  if (known && !again) happened(event(Kind::leave, worker, now_ns), out);
+  if (known && !again) happened(event(EventKind::leave, worker, now_ns), out);
   if (!again || found->second.computing) {
-    CoordinatorEvent join = event(Kind::join, worker, now_ns);
+    CoordinatorEvent join = event(EventKind::join, worker, now_ns);
     join.incarnation = incarnation;
     happened(join, out);
   }
@@ -75,7 +75,7 @@ Coordinator::Outgoing Coordinator::join(int worker, uint64_t incarnation, int64_
 Coordinator::Outgoing Coordinator::leave(int worker, int64_t now_ns) {
   Outgoing out;
   if (!members_.contains(worker)) return out;
-  happened(event(Kind::leave, worker, now_ns), out);
+  happened(event(EventKind::leave, worker, now_ns), out);
   out.gone.push_back(worker);
   return out;
 }
@@ -93,7 +93,7 @@ Coordinator::Outgoing Coordinator::tick(int64_t now_ns) {
   }
   for (const int id : silent) {
     if (!members_.contains(id)) continue;  // it was over for it when another one left
-    happened(event(Kind::leave, id, now_ns), out);
+    happened(event(EventKind::leave, id, now_ns), out);
     out.gone.push_back(id);
   }
   give_up_absent(now_ns, out);
@@ -107,8 +107,8 @@ void Coordinator::give_up_absent(int64_t now_ns, Outgoing& out) {
   if (now_ns - *waits_since_ns_ <= options_.first_wait_ns) return;
   for (int id = 0; id < options_.sync.workers; ++id) {
     if (sequences_.contains(id) || members_.contains(id)) continue;
-    happened(event(Kind::join, id, now_ns), out);
-    if (members_.contains(id)) happened(event(Kind::leave, id, now_ns), out);
+    happened(event(EventKind::join, id, now_ns), out);
+    if (members_.contains(id)) happened(event(EventKind::leave, id, now_ns), out);
     out.absent.push_back(id);
   }
   std::erase_if(out.go,
@@ -133,7 +133,7 @@ Coordinator::Outgoing Coordinator::staged(int shard, int worker, const PushNews&
   member.push = push;
   member.staged_on.insert(shard);
   if (static_cast<int>(member.staged_on.size()) < options_.shards) return out;
-  CoordinatorEvent pushed = event(Kind::push, worker, now_ns);
+  CoordinatorEvent pushed = event(EventKind::push, worker, now_ns);
   pushed.push = push;
   happened(pushed, out);
   return out;
@@ -181,7 +181,7 @@ Coordinator::Outgoing Coordinator::reported(int shard, const ShardReport& report
     sum.mean_norm2 += report.noise.mean_norm2;
     sum.spread += report.noise.spread;
     if (++partial.reports == options_.shards && sum.samples > 0) {
-      CoordinatorEvent noise = event(Kind::noise, -1, now_ns);
+      CoordinatorEvent noise = event(EventKind::noise, -1, now_ns);
       noise.noise = sum;
       noise.noise_version = reported.decision.version;
       noise.noise_index = report.index;
@@ -213,7 +213,7 @@ Coordinator::Outgoing Coordinator::observe(int observer, int64_t now_ns) {
     throw PeerError(
         fmt::format("observer {} wants to look on: observers are numbered from {}", observer, kFirstObserver));
   Outgoing out;
-  happened(event(Kind::observe, observer, now_ns), out);
+  happened(event(EventKind::observe, observer, now_ns), out);
   return out;
 }
 
@@ -228,7 +228,7 @@ void Coordinator::happened(const CoordinatorEvent& event, Outgoing& out) {
   out.events.push_back(event);
   latest_ns_ = event.time_ns;
   switch (event.kind) {
-    case Kind::join:
+    case EventKind::join:
       if (members_.contains(event.worker)) {
         join_again(event.worker, out);
       } else {
@@ -236,14 +236,14 @@ void Coordinator::happened(const CoordinatorEvent& event, Outgoing& out) {
         tell({.kind = SyncEvent::Kind::join, .time_ns = event.time_ns, .worker = event.worker}, 0, out);
       }
       break;
-    case Kind::leave: {
+    case EventKind::leave: {
       const bool in_policy = !members_.at(event.worker).standing_by;
       leases_.give_back(event.worker);  // first: whoever is released by the leave may take it
       members_.erase(event.worker);
       if (in_policy) tell({.kind = SyncEvent::Kind::leave, .time_ns = event.time_ns, .worker = event.worker}, 0, out);
       break;
     }
-    case Kind::push:
+    case EventKind::push:
       tell({.kind = SyncEvent::Kind::push,
             .time_ns = event.time_ns,
             .worker = event.worker,
@@ -252,7 +252,7 @@ void Coordinator::happened(const CoordinatorEvent& event, Outgoing& out) {
             .rate = event.push.rate},
            event.push.sequence, out);
       break;
-    case Kind::noise:
+    case EventKind::noise:
       for (uint64_t& executed : executed_) executed = std::max(executed, event.noise_index);
       tell({.kind = SyncEvent::Kind::noise,
             .time_ns = event.time_ns,
@@ -261,7 +261,7 @@ void Coordinator::happened(const CoordinatorEvent& event, Outgoing& out) {
            0, out);
       forget_commands();
       break;
-    case Kind::observe:
+    case EventKind::observe:
       command({.kind = Decision::Kind::release, .worker = event.worker, .version = policy_->version()}, 0, out);
       break;
   }

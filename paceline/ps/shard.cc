@@ -21,8 +21,6 @@ const ServerUpdate& checked(const ServerUpdate& update) {
 
 bool uses_gradient(Kind kind) { return kind != Kind::drop && kind != Kind::step && kind != Kind::release; }
 
-bool is_step(Kind kind) { return kind == Kind::step || kind == Kind::apply; }
-
 }  // namespace
 
 Shard::Shard(const std::filesystem::path& file, const ShardMap& map, int shard, const ServerUpdate& update,

@@ -12,8 +12,6 @@ namespace {
 using Kind = Decision::Kind;
 constexpr size_t kReportsKept = 4'096;
 
-bool is_step(Kind kind) { return kind == Kind::step || kind == Kind::apply; }
-
 std::span<const std::byte> bytes_of(std::span<const float> values) { return std::as_bytes(values); }
 
 // To a connection that may be gone: then whoever was there calls again.

@@ -39,24 +39,24 @@ void allow_descriptors(size_t count) {
   ::setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-// One connection: a stranger until it has proved to know the secret.
-struct Visitor {
-  Descriptor socket;
-  std::string address;
-  std::string nonce = random_nonce();
-  int64_t hello_by_ms = 0;
-  int rank = -1;  // of a stranger
-  bool watching = false;
-  bool gone = false;
-  FrameReader frames{kStrangerFrameBytes};
-  Outbox outbox;
-
-  bool stranger() const { return rank < 0; }
-};
-
 }  // namespace
 
 class StoreServer::Service {
+  // One connection: a stranger until it has proved to know the secret.
+  struct Visitor {
+    Descriptor socket;
+    std::string address;
+    std::string nonce = random_nonce();
+    int64_t hello_by_ms = 0;
+    int rank = -1;  // of a stranger
+    bool watching = false;
+    bool gone = false;
+    FrameReader frames{kStrangerFrameBytes};
+    Outbox outbox;
+
+    bool stranger() const { return rank < 0; }
+  };
+
  public:
   Service(const Options& options, Secret secret)
       : options_(options),
@@ -96,7 +96,6 @@ class StoreServer::Service {
   }
 
  private:
-  std::atomic<bool> anybody_came_ = false;
   void count_watched(int change) {
     const std::lock_guard lock(mutex_);
     watched_ += change;
@@ -356,6 +355,7 @@ class StoreServer::Service {
   Descriptor listener_;
   WakeUp wake_up_;
   int64_t accept_again_ms_ = 0;
+  std::atomic<bool> anybody_came_ = false;
 
   std::vector<std::unique_ptr<Visitor>> visitors_;
   std::unordered_map<std::string, Outbox::Bytes> values_;

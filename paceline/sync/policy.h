@@ -67,6 +67,7 @@ struct Decision {
 };
 
 std::string_view name_of(Decision::Kind kind);
+constexpr bool is_step(Decision::Kind kind) { return kind == Decision::Kind::step || kind == Decision::Kind::apply; }
 std::string to_text(const Decision& decision);  // "merge of worker 3's gradient of version 12, factor 0.81"
 
 // What a recipe says; each policy uses what it needs. docs/recipe.md explains the keys.
