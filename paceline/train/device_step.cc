@@ -29,7 +29,10 @@ DeviceStep::DeviceStep(std::shared_ptr<Model> model, Optimizer& optimizer, const
       passes_(*model_, recipe),
       parameters_(parameters_of(*model_)),
       device_(parameters_.front().tensor.device()) {
-  if (scaler_) gather_statistics();
+  if (scaler_)
+    gather_statistics();
+  else
+    diverged_ = torch::zeros({}, torch::TensorOptions(torch::kFloat32).device(device_));
 }
 
 // So that to keep all of them is one copy.
@@ -100,7 +103,8 @@ torch::Tensor DeviceStep::make(const TrainingBatch& batch, int64_t global_count,
     guarded.found_inf = scaler_->overflow();
     guarded.inverse_scale = scaler_->inverse_scale();
   } else {
-    guarded.found_inf = any_not_finite(gradients, device_);  // nothing spoils the weights before somebody looks
+    diverged_.copy_(torch::maximum(diverged_, any_not_finite(gradients, device_)));
+    guarded.found_inf = diverged_;
   }
   optimizer_.step(guarded);
   const torch::Tensor spoilt = guarded.found_inf > 0;

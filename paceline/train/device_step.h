@@ -1,5 +1,7 @@
 // DeviceStep: a training step that the host never waits for. It does what TrainStep does, on one rank;
 // whether gradients are finite, whether the step is skipped and what the loss scale becomes is decided where they are.
+// Without a loss scale, no step changes weights any more once a gradient was not finite: whoever reads that later finds
+// them as they were before it.
 //
 // On a CUDA device a step whose shape has been seen some times is recorded as a graph and from then on launched as one
 // piece. The bits are the same.
@@ -56,6 +58,7 @@ class DeviceStep {
   const Recipe& recipe_;
   LossScaler* scaler_;
   Passes passes_;
+  torch::Tensor diverged_;  // without a scaler: above 0 from the first gradient on that was not finite
   std::vector<Parameter> parameters_;
   torch::Device device_;
   std::vector<Statistics> statistics_;

@@ -129,6 +129,7 @@ TEST(DeviceStep, WithoutAScaleGradientsThatAreNotFiniteDoNotReachTheWeights) {
   step(run.inputs(0));
   const torch::Tensor weights = run.model->parameters()[0].detach().clone();
   EXPECT_GT(step(run.inputs(1, /*spoilt=*/true)).not_finite.item<double>(), 0);
+  EXPECT_GT(step(run.inputs(2)).not_finite.item<double>(), 0) << "nor do those after them";
   EXPECT_TRUE(torch::equal(run.model->parameters()[0], weights));
 }
 

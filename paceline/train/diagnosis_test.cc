@@ -172,6 +172,32 @@ TEST(Divergence, NamesStepAndLayer) {
   }
 }
 
+std::string failure_as_on_device(const std::vector<std::string>& settings) {
+  const auto group = make_local_group();
+  try {
+    Trainer(recipe(settings), *group, {.catalog = catalog(), .as_on_device = true}).run();
+  } catch (const TrainingError& failure) {
+    return failure.what();
+  }
+  return "";
+}
+
+// Outcomes are read late; the weights are those of the step that failed, not of those after it.
+TEST(Divergence, NamesStepAndLayerWhereNobodyWaits) {
+  for (const std::string log_every : {"1", "4", "100"}) {
+    const std::string error = failure_as_on_device({"optimizer.rate=1e30", "train.log_every_steps=" + log_every});
+    EXPECT_THAT(error, HasSubstr("step 2 (epoch 0.3333): the loss is not finite: the run diverged")) << log_every;
+    EXPECT_THAT(error, HasSubstr("second is the first layer whose output is not finite")) << log_every;
+  }
+}
+
+TEST(Divergence, AfterTooManySkipsNamesTheLayer) {
+  const std::string error =
+      failure_as_on_device({"optimizer.rate=1e30", "train.log_every_steps=100", "train.epochs=100",
+                            "precision.loss_scaling=dynamic", "precision.most_skips=3"});
+  EXPECT_THAT(error, HasSubstr("the run diverged; second is the first layer whose output is not finite"));
+}
+
 TEST(Divergence, HappensInBf16Too) {
   EXPECT_THAT(failure_of(1, recipe({"optimizer.rate=1e30", "train.precision=bf16"})),
               HasSubstr("second is the first layer whose output is not finite"));

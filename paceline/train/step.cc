@@ -1,6 +1,5 @@
 #include "paceline/train/step.h"
 
-#include <array>
 #include <cmath>
 
 #include "paceline/collectives/group_text.h"
@@ -30,10 +29,27 @@ TrainStep::TrainStep(std::shared_ptr<Model> model, Optimizer& optimizer, Group& 
 }
 
 StepOutcome TrainStep::operator()(const StepInputs& inputs) {
-  StepOutcome outcome = {torch::zeros({}), torch::zeros({}, torch::kInt64), inputs.batch.labels.size(0)};
   if (undo_) undo_->remember();
+  Riders rode = {};
+  StepOutcome outcome = compute(inputs, rode);
+  const int64_t wait_ns = clock_.now_ns();
+  reducer_.finish(rode);
+  const bool nothing_yet = stale_ != nullptr && !stale_->exchange(rode);
+  outcome.stop_asked = rode[stops] > 0;
+  note("wait for gradients", wait_ns);
+  if (nothing_yet) return outcome;
+
+  const int64_t update_ns = clock_.now_ns();
+  judge(inputs, rode[losses_not_finite] == 0, outcome);
+  update(inputs, outcome);
+  note("update", update_ns);
+  return outcome;
+}
+
+// The gradients of this rank, which the reducer has begun to sum.
+StepOutcome TrainStep::compute(const StepInputs& inputs, Riders& rode) {
+  StepOutcome outcome = {torch::zeros({}), torch::zeros({}, torch::kInt64), inputs.batch.labels.size(0)};
   reducer_.begin();
-  std::array<double, riders> rode = {};
   seed_dropout(recipe_.train.seed, inputs.step, inputs.rank);
   passes_.each(inputs.batch, [&](const torch::Tensor& images, const torch::Tensor& labels, bool whole, bool last) {
     const int64_t forward_ns = clock_.now_ns();
@@ -48,24 +64,20 @@ StepOutcome TrainStep::operator()(const StepInputs& inputs) {
     outcome.loss_sum = whole ? loss.detach() : outcome.loss_sum + loss.detach();
     outcome.correct = outcome.correct + correct_top1(logits.detach(), labels);
   });
-  const int64_t wait_ns = clock_.now_ns();
   rode[stops] = inputs.stop.stop_requested() ? 1 : 0;
   if (outcome.loss_sum.is_cpu()) rode[losses_not_finite] = std::isfinite(outcome.loss_sum.item<double>()) ? 0 : 1;
-  reducer_.finish(rode);
-  const bool nothing_yet = stale_ != nullptr && !stale_->exchange(rode);
-  outcome.stop_asked = rode[stops] > 0;
-  note("wait for gradients", wait_ns);
-  if (nothing_yet) return outcome;
-
-  const int64_t update_ns = clock_.now_ns();
-  judge(inputs, rode[losses_not_finite] == 0, outcome);
-  update(inputs, outcome);
-  note("update", update_ns);
   return outcome;
 }
 
+void TrainStep::fail_again(const StepInputs& inputs, const std::string& what) {
+  Riders rode = {};
+  compute(inputs, rode);
+  reducer_.finish(rode);
+  fail(inputs, what);
+}
+
 bool TrainStep::apply_next(const StepInputs& inputs) {
-  std::array<double, riders> rode = {};
+  Riders rode = {};
   if (stale_ == nullptr || !stale_->take_next(rode)) return false;
   StepOutcome outcome;
   judge(inputs, rode[losses_not_finite] == 0, outcome);
@@ -81,7 +93,8 @@ void TrainStep::judge(const StepInputs& inputs, bool losses_finite, StepOutcome&
   if (scaler_ == nullptr) {
     const torch::Tensor found = any_not_finite(gradients, parameters_.front().tensor.device());
     if (!found.is_cpu()) {
-      outcome.not_finite = found;
+      diverged_ = diverged_.defined() ? torch::maximum(diverged_, found) : found;
+      outcome.not_finite = diverged_;
     } else if (!losses_finite || found.item<float>() > 0) {
       fail(inputs, losses_finite ? "a gradient is not finite" : "the loss is not finite");
     }
@@ -105,7 +118,8 @@ void TrainStep::update(const StepInputs& inputs, StepOutcome& outcome) {
       .rate = inputs.rate,
       .momentum = inputs.momentum,
       .gradient_scale = clips ? unscale * clip_scale(unscale * gradient_norm(parameters_), max_norm) : unscale,
-      .epoch = inputs.epoch};
+      .epoch = inputs.epoch,
+      .found_inf = diverged_};
   std::optional<UpdateDiagnosis> diagnosis;
   if (inputs.diagnose) diagnosis.emplace(parameters_, recipe_.optimizer, coefficients, unscale);
   if (!outcome.skipped) optimizer_.step(coefficients);

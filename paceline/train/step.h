@@ -2,13 +2,15 @@
 //
 // With a loss scaler, a step whose gradients are not finite is skipped, and leaves nothing behind but a smaller scale.
 // Without one, on the CPU, it throws DivergenceError before the weights are touched; on a device, where to know would
-// be to wait, the update is made and the outcome tells.
+// be to wait, the outcome tells, and neither this step nor a later one changes the weights.
 #pragma once
 
+#include <array>
 #include <memory>
 #include <optional>
 #include <span>
 #include <stop_token>
+#include <string>
 #include <vector>
 
 #include "paceline/gradients/reducer.h"
@@ -61,8 +63,14 @@ class TrainStep {
   // are none.
   bool apply_next(const StepInputs& inputs);
 
+  // Of a step on a device whose outcome told, with the weights that it had: makes it again, without an update, and
+  // throws the DivergenceError that says where it began. Every rank calls it.
+  [[noreturn]] void fail_again(const StepInputs& inputs, const std::string& what);
+
  private:
   enum Rider { stops, losses_not_finite, riders };
+  using Riders = std::array<double, riders>;
+  StepOutcome compute(const StepInputs& inputs, Riders& rode);
   void judge(const StepInputs& inputs, bool losses_finite, StepOutcome& outcome);
   void update(const StepInputs& inputs, StepOutcome& outcome);
   [[noreturn]] void fail(const StepInputs& inputs, const std::string& what);
@@ -79,6 +87,7 @@ class TrainStep {
   StaleSum* stale_;
   Passes passes_;
   std::optional<StepUndo> undo_;  // with a scaler
+  torch::Tensor diverged_;        // on a device without a scaler: above 0 when a gradient was not finite
   SteadyClock clock_;
   std::vector<Parameter> parameters_;
 };

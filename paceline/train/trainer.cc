@@ -104,7 +104,8 @@ void Trainer::begin() {
   open_batches();
   step_ = std::make_unique<TrainStep>(model_, *optimizer_, average_ ? *own_group_ : group_, recipe_, *reducer_,
                                       timeline_.get(), scaler_.get(), stale_.get());
-  if (DeviceStep::why_not(recipe_, step_group().size()).empty() && reducer_->state().empty())
+  const bool as_on_device = options_.as_on_device && group_.size() == 1;
+  if ((as_on_device || DeviceStep::why_not(recipe_, step_group().size()).empty()) && reducer_->state().empty())
     device_step_ = std::make_unique<DeviceStep>(model_, *optimizer_, recipe_, scaler_.get());
   evaluator_ = std::make_unique<Evaluator>(data_, recipe_, group_, device_);
   if (keeps_files()) {
@@ -208,21 +209,12 @@ void Trainer::make_step() {
                                "no statistics to share; choose a batch that divides the {} samples",
                                batch.global_count, group_.size(), data_.train->size()));
   if (reducer_->codec() != nullptr) reducer_->codec()->set_epoch(epoch());
-  const int64_t diagnosis = recipe_.train.diagnose_every_steps;
-  const StepInputs inputs = {.batch = batch,
-                             .global_count = static_cast<int64_t>(average_ ? batch.count : batch.global_count),
-                             .step = state_.step,
-                             .rank = group_.rank(),
-                             .epoch = epoch(),
-                             .rate = rate_(epoch()),
-                             .momentum = momentum_(epoch()),
-                             .stop = options_.stop,
-                             .diagnose = recorder_ && diagnosis > 0 && (state_.step + 1) % diagnosis == 0};
+  const StepInputs inputs = next_inputs(batch);
   const bool waits = !device_step_ || inputs.diagnose || batch.count == 0;
   if (waits && device_step_) drain();  // the loss scale must be known
   const StepOutcome outcome = take_step(inputs, waits);
   stop_asked_ = !average_ && outcome.stop_asked;
-  window_.add(outcome);
+  window_.add(outcome, {.number = state_.step + 1, .cursor_samples = state_.cursor_samples});
   state_.step += 1;
   state_.cursor_samples += batch.global_count;
   note_what_is_due(epoch_before);
@@ -234,8 +226,9 @@ void Trainer::make_step() {
     log()->debug("step {} was skipped: its gradients overflowed; the loss scale is now {}", state_.step,
                  state_.loss_scale.scale);
   if (!outcome.layers.empty()) record_layers(outcome.layers);
-  // Reading an outcome waits for the device; the CPU is always done.
-  if (device_.is_cpu() || state_.step % recipe_.train.log_every_steps == 0) drain();
+  // Reading an outcome waits for the device, which a diagnosis has done; the CPU is always done.
+  const bool done = (device_.is_cpu() && !options_.as_on_device) || inputs.diagnose;
+  if (done || state_.step % recipe_.train.log_every_steps == 0) drain();
   if (average_) {
     since_average_.own += static_cast<int64_t>(batch.count);
     since_average_.all += static_cast<int64_t>(batch.global_count);
@@ -256,6 +249,19 @@ void Trainer::make_step() {
   speed_.add(static_cast<double>(batch.global_count), now_ns);
 }
 
+StepInputs Trainer::next_inputs(const TrainingBatch& batch) const {
+  const int64_t diagnosis = recipe_.train.diagnose_every_steps;
+  return {.batch = batch,
+          .global_count = static_cast<int64_t>(average_ ? batch.count : batch.global_count),
+          .step = state_.step,
+          .rank = group_.rank(),
+          .epoch = epoch(),
+          .rate = rate_(epoch()),
+          .momentum = momentum_(epoch()),
+          .stop = options_.stop,
+          .diagnose = recorder_ && diagnosis > 0 && (state_.step + 1) % diagnosis == 0};
+}
+
 void Trainer::note_what_is_due(double epoch_before) {
   const int64_t every_steps = recipe_.checkpoint.every_steps;
   due_ = {.evaluation = passes_multiple(epoch_before, epoch(), recipe_.train.eval_every_epochs),
@@ -265,20 +271,16 @@ void Trainer::note_what_is_due(double epoch_before) {
 
 // Waits for the device, and reads what became of the steps there.
 void Trainer::drain() {
-  try {
-    window_.drain(epoch());
-  } catch (const DivergenceError& error) {
-    if (in_step()) throw;
-    if (diverged_.empty()) diverged_ = error.what();  // the others do not know yet
-  }
+  if (const auto bad = window_.drain())
+    diverge(bad->place, bad->loss_finite ? "a gradient is not finite" : "the loss is not finite",
+            group_.size() == 1 || !bad->gradients_finite);
   if (!scaler_ || !device_step_) return;
   try {
     scaler_->settle();
+    state_.loss_scale = scaler_->state();
   } catch (const TrainingError& too_many) {
-    throw DivergenceError(
-        fmt::format("step {} (epoch {:.4g}): {}; {}", state_.step, epoch(), too_many.what(), kAgainstDivergence));
+    diverge(window_.last(), too_many.what(), group_.size() == 1);
   }
-  state_.loss_scale = scaler_->state();
 }
 
 void Trainer::evaluate() {

@@ -45,6 +45,7 @@ struct TrainerOptions {
   std::filesystem::path trace;   // rank 0 writes a Chrome trace of all ranks there; empty: none. The same on every rank
   std::stop_token stop;          // asked in each step: write a checkpoint and end
   Catalog catalog;
+  bool as_on_device = false;  // take one rank's steps as on a GPU, where nobody waits for an outcome: for tests
 };
 
 class Trainer {
@@ -68,6 +69,7 @@ class Trainer {
   void warn_of_codec();
   void open_batches();
   void make_step();
+  StepInputs next_inputs(const TrainingBatch& batch) const;
   void note_what_is_due(double epoch_before);
   StepOutcome take_step(const StepInputs& inputs, bool waits);
   void drain();
@@ -81,6 +83,7 @@ class Trainer {
   Reducer::Cost take_cost();
   void record_window();
   void record_layers(const std::vector<LayerFigures>& layers);
+  void diverge(const StepPlace& place, const std::string& what, bool all_know);
   void require_finite_weights();
   [[noreturn]] void explain(const DivergenceError& error);
   void evaluate();

@@ -8,6 +8,24 @@
 
 namespace paceline {
 
+// What a device has done is known some steps later. Where all ranks know, and none of these steps has changed the
+// weights, the first one is made again, to see where it began. Ranks that are not in step keep what they found until
+// all have heard of it.
+void Trainer::diverge(const StepPlace& place, const std::string& what, bool all_know) {
+  if (in_step() && all_know) {
+    state_.step = place.number - 1;
+    state_.cursor_samples = place.cursor_samples;
+    batches_.reset();  // before the next ones are opened: a data set on the device is there once
+    open_batches();
+    step_->fail_again(next_inputs(batches_->next()), what);
+  }
+  const double epoch = static_cast<double>(place.cursor_samples) / static_cast<double>(data_.train->size());
+  const std::string text =
+      fmt::format("step {} (epoch {:.4g}): {}: the run diverged; {}", place.number, epoch, what, kAgainstDivergence);
+  if (in_step()) throw DivergenceError(text);
+  if (diverged_.empty()) diverged_ = text;
+}
+
 // A checkpoint of weights that are not finite would push out one that can be used. Weights are the same on every rank,
 // statistics are not: hence the sum.
 void Trainer::require_finite_weights() {

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "paceline/collectives/sum_over_ranks.h"
-#include "paceline/train/divergence.h"
 
 namespace paceline {
 
@@ -33,23 +32,24 @@ void TrainingWindow::bring_home() {
     bring(figure);
 }
 
-void TrainingWindow::drain(double epoch) {
+std::optional<BadStep> TrainingWindow::drain() {
   bring_home();
-  int64_t step = state_.step - static_cast<int64_t>(pending_.size());
-  for (const StepOutcome& outcome : std::exchange(pending_, {})) {
-    ++step;
+  const std::vector<StepOutcome> outcomes = std::exchange(pending_, {});
+  const std::vector<StepPlace> places = std::exchange(places_, {});
+  for (size_t i = 0; i < outcomes.size(); ++i) {
+    const StepOutcome& outcome = outcomes[i];
     state_.window_steps += 1;
     const double loss = outcome.loss_sum.item<double>();
-    const bool finite = std::isfinite(loss);
+    const bool finite = std::isfinite(loss), gradients_finite = !is_set(outcome.not_finite);
     const bool skipped = outcome.skipped || is_set(outcome.overflow);
     if (skipped && !finite) continue;
-    if (!finite || is_set(outcome.not_finite))
-      throw DivergenceError(fmt::format("step {} (epoch {:.4g}): {} not finite: the run diverged; {}", step, epoch,
-                                        finite ? "a gradient is" : "the loss is", kAgainstDivergence));
+    if (!finite || !gradients_finite)
+      return BadStep{.place = places[i], .loss_finite = finite, .gradients_finite = gradients_finite};
     state_.window_loss_sum += loss;
     state_.window_correct += outcome.correct.item<int64_t>();
     state_.window_samples += outcome.samples;
   }
+  return std::nullopt;
 }
 
 void TrainingWindow::gather() {

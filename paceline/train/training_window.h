@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "paceline/comm/group.h"
@@ -10,6 +11,18 @@
 #include "paceline/train/step.h"
 
 namespace paceline {
+
+// Which step, and where in the data its samples begin.
+struct StepPlace {
+  int64_t number = 0;  // counted from 1
+  uint64_t cursor_samples = 0;
+};
+
+struct BadStep {
+  StepPlace place;
+  bool loss_finite = false;       // this rank's
+  bool gradients_finite = false;  // all ranks'
+};
 
 class TrainingWindow {
  public:
@@ -21,16 +34,21 @@ class TrainingWindow {
     if (group_.rank() != 0) clear_sums();
   }
 
-  void add(StepOutcome outcome) { pending_.push_back(std::move(outcome)); }
-  // Reads the outcomes so far, which waits for the device. Throws DivergenceError when a loss or gradient is not
-  // finite; what came after it then counts no more. What a skipped step had for a loss does not count.
-  void drain(double epoch);
+  void add(StepOutcome outcome, StepPlace place) {
+    pending_.push_back(std::move(outcome));
+    places_.push_back(place);
+    last_ = place;
+  }
+  // Reads the outcomes so far, which waits for the device. What a skipped step had for a loss does not count. The first
+  // step whose loss or gradient is not finite, if there is one; what came after it then counts no more.
+  std::optional<BadStep> drain();
 
   // Every rank then has the sums of all. Every rank calls these.
   void gather();
   void gather_for_checkpoint(const std::function<void()>& write);
   void close();  // gathers, moves the means to train_loss and train_accuracy, begins anew
 
+  const StepPlace& last() const { return last_; }  // that was added
   int64_t steps() const { return state_.window_steps; }
   // What a progress bar should show: a window that has only begun is noise, so until it is half full the last one
   // speaks.
@@ -45,6 +63,8 @@ class TrainingWindow {
   RunState& state_;
   Group& group_;
   std::vector<StepOutcome> pending_;  // steps whose outcome was not read yet
+  std::vector<StepPlace> places_;     // theirs
+  StepPlace last_;
 };
 
 }  // namespace paceline

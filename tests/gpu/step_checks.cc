@@ -146,6 +146,18 @@ bool step_checks() {
       [&](const Settings& s) { return differs(joined(s, exact), joined(joined(s, exact), {"data.resident=never"})); },
       0);
   check(
+      "divergence names step and layer", {{"optimizer.rate=1e30"}, {"optimizer.rate=1e30", "train.precision=f16"}},
+      [&](const Settings& s) {
+        try {
+          train(s);
+        } catch (const TrainingError& error) {
+          const std::string text = error.what();
+          return text.find("is the first layer whose output is not finite") == std::string::npos ? 1.0 : 0.0;
+        }
+        return 2.0;
+      },
+      0);
+  check(
       "last loss, beside the CPU's", {{"train.max_steps=6"}},
       [&](const Settings& s) {
         const double gpu = train(s).train_loss;
