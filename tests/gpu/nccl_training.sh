@@ -101,6 +101,20 @@ train small_half small --ranks 2 "${deterministic[@]}" --set train.max_steps=5
 train small_half small --ranks 2 "${deterministic[@]}" --resume
 same_bits "a run that was resumed has the same bits" small_half small_two
 
+# Replicas that are averaged after every step of plain SGD train as gradients that are summed.
+train averaged plain --ranks 2 "${deterministic[@]}" --set optimizer.momentum=0 --set sync.policy=local_sgd --set sync.interval=1
+train summed plain --ranks 2 "${deterministic[@]}" --set optimizer.momentum=0
+alike "local SGD that averages every step" averaged summed 1e-5
+
+# All ranks find out some steps late, and together.
+timeout 60 "$paceline" train "$work/plain.toml" --out "$work/wild" --quiet --ranks 2 --set optimizer.rate=1e30 > "$work/wild.out" 2>&1
+code=$?
+if [ $code = 6 ] && grep -q 'is the first layer whose output is not finite' "$work/wild.out"; then
+  say PASS "a run that diverges names the layer"
+else
+  say FAIL "a run that diverges names the layer" "code $code: $(tail -1 "$work/wild.out")"
+fi
+
 refused "codecs are refused" 'comm.codec.*on the CPU only' --set comm.codec=int8
 refused "algorithms of the CPU are refused" 'ring adds on the CPU' --set comm.algorithm=ring
 
