@@ -60,8 +60,8 @@ DatasetPair open_dataset(const Registry<DatasetInfo>& datasets, const std::strin
   const auto missing = [&](const std::filesystem::path& root) { return !std::filesystem::is_directory(root, ignored); };
 
   if (!options.root.empty() && missing(options.root)) {
-    throw DataError(fmt::format("{}: there is no folder {}{}{}", name, options.root.string(),
-                                info.how_to_get.empty() ? "" : "; ", info.how_to_get));
+    throw DataError(fmt::format("{}: there is no folder {}; correct data.root{}{}", name, options.root.string(),
+                                info.how_to_get.empty() ? "" : ", or leave it out and ", info.how_to_get));
   }
   if (options.root.empty() && !info.default_roots.empty()) {
     std::vector<std::string> tried;

@@ -67,8 +67,9 @@ TEST(Datasets, SayWhereTheyLookedAndHowToGetTheData) {
   EXPECT_THAT(data_error([&] { open_dataset(datasets, "own", {}); }),
               AllOf(HasSubstr((folder.path() / "a").string() + ", " + (folder.path() / "b").string()),
                     HasSubstr("ask for it")));
-  EXPECT_THAT(data_error([&] { open_dataset(datasets, "own", {.root = folder.path() / "c"}); }),
-              AllOf(HasSubstr((folder.path() / "c").string()), HasSubstr("ask for it")));
+  EXPECT_THAT(
+      data_error([&] { open_dataset(datasets, "own", {.root = folder.path() / "c"}); }),
+      AllOf(HasSubstr((folder.path() / "c").string()), HasSubstr("correct data.root, or leave it out and ask for it")));
   EXPECT_EQ(opened, "");
 }
 

@@ -83,7 +83,7 @@ torch::Tensor DeviceStep::make(const TrainingBatch& batch, int64_t global_count,
   for (const Statistics& each : statistics_) each.kept.copy_(each.live);
   for (const Parameter& parameter : parameters_) parameter.tensor.mutable_grad().reset();
   torch::Tensor loss_of_all, right_of_all;
-  passes_.each(batch, [&](const torch::Tensor& images, const torch::Tensor& labels, bool, bool) {
+  passes_.each(batch, [&](const torch::Tensor& images, const torch::Tensor& labels, bool) {
     const torch::Tensor logits = logits_of(*model_, images, recipe_.train.precision);
     const torch::Tensor loss = loss_sum(recipe_.loss, logits, labels);
     const torch::Tensor share = loss / global_count;

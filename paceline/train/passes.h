@@ -22,17 +22,15 @@ class Passes {
       if (auto* layer = dynamic_cast<BatchNorm2d*>(module.get())) last_iteration_.push_back(layer);
   }
 
-  // Calls visit(images, labels, whether they are all samples, whether they are the last).
+  // Calls visit(images, labels, whether they are the last).
   template <class Visit>
   void each(const TrainingBatch& batch, const Visit& visit) const {
     const int64_t samples = batch.labels.size(0);
     const int64_t at_once = most_ > 0 ? most_ : std::max<int64_t>(samples, 1);
     for (int64_t done = 0, pass = 0; done < samples; done += at_once, ++pass) {
       const int64_t count = std::min(at_once, samples - done);
-      const bool whole = count == samples;
       keep_mean_of(pass + 1);
-      visit(whole ? batch.images : batch.images.narrow(0, done, count),
-            whole ? batch.labels : batch.labels.narrow(0, done, count), whole, done + count == samples);
+      visit(batch.images.narrow(0, done, count), batch.labels.narrow(0, done, count), done + count == samples);
     }
   }
 

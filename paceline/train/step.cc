@@ -51,7 +51,7 @@ StepOutcome TrainStep::compute(const StepInputs& inputs, Riders& rode) {
   StepOutcome outcome = {torch::zeros({}), torch::zeros({}, torch::kInt64), inputs.batch.labels.size(0)};
   reducer_.begin();
   seed_dropout(recipe_.train.seed, inputs.step, inputs.rank);
-  passes_.each(inputs.batch, [&](const torch::Tensor& images, const torch::Tensor& labels, bool whole, bool last) {
+  passes_.each(inputs.batch, [&](const torch::Tensor& images, const torch::Tensor& labels, bool last) {
     const int64_t forward_ns = clock_.now_ns();
     const torch::Tensor logits = logits_of(*model_, images, recipe_.train.precision);
     const torch::Tensor loss = loss_sum(recipe_.loss, logits, labels);
@@ -61,7 +61,7 @@ StepOutcome TrainStep::compute(const StepInputs& inputs, Riders& rode) {
     const torch::Tensor share = loss / inputs.global_count;
     (scaler_ ? scaler_->scaled(share) : share).backward();
     note("backward", backward_ns);
-    outcome.loss_sum = whole ? loss.detach() : outcome.loss_sum + loss.detach();
+    outcome.loss_sum = outcome.loss_sum + loss.detach();
     outcome.correct = outcome.correct + correct_top1(logits.detach(), labels);
   });
   rode[stops] = inputs.stop.stop_requested() ? 1 : 0;
@@ -136,7 +136,7 @@ void TrainStep::fail(const StepInputs& inputs, const std::string& what) {
 std::string TrainStep::where_it_began(const StepInputs& inputs) {
   std::string found;
   seed_dropout(recipe_.train.seed, inputs.step, inputs.rank);
-  passes_.each(inputs.batch, [&](const torch::Tensor& images, const torch::Tensor&, bool, bool) {
+  passes_.each(inputs.batch, [&](const torch::Tensor& images, const torch::Tensor&, bool) {
     const bool readable = count_not_finite(images) == 0;
     const auto layer = first_layer_not_finite(*model_, [&] { logits_of(*model_, images, recipe_.train.precision); });
     if (layer && found.empty()) found = readable ? *layer : "the input";
