@@ -3,8 +3,14 @@
 #include <ATen/autocast_mode.h>
 
 #include "paceline/core/check.h"
+#include "paceline/precision/matrix_tiles.h"
 
 namespace paceline {
+namespace {
+
+[[maybe_unused]] const bool tiles_avoided = avoid_undescribed_tiles();  // before main: nothing has used oneDNN yet
+
+}  // namespace
 
 Autocast::Autocast(torch::DeviceType device, std::optional<torch::ScalarType> type)
     : device_(device), active_(type.has_value()) {
