@@ -3,6 +3,7 @@
 #include "paceline/kernels/adabound.h"
 #include "paceline/kernels/adam.h"
 #include "paceline/kernels/augment.h"
+#include "paceline/kernels/average.h"
 #include "paceline/kernels/batch_norm.h"
 #include "paceline/kernels/device_memory.h"
 #include "paceline/kernels/lars.h"
@@ -34,6 +35,7 @@ void rmsprop_prepare_on_device(const DeviceTable&, const RmspropCoefficients&) {
 void rmsprop_update_on_device(const DeviceTable&) { missing(); }
 void adabound_prepare_on_device(const DeviceTable&, const AdaboundCoefficients&) { missing(); }
 void adabound_update_on_device(const DeviceTable&) { missing(); }
+void average_update_on_device(const DeviceTable&, double) { missing(); }
 void augment_on_device(const AugmentedBatch&, DeviceStream) { missing(); }
 void batch_norm_forward_on_device(const BatchNormForward&, const BatchNormWorkspace&, BatchNormPasses) { missing(); }
 void batch_norm_backward_on_device(const BatchNormBackward&, const BatchNormWorkspace&, BatchNormPasses) { missing(); }

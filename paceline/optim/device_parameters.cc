@@ -94,7 +94,7 @@ void DeviceParameters::prepare(const std::function<void(const DeviceTable&)>& wr
 }
 
 void DeviceParameters::update(const std::vector<Parameter>& parameters, const StepCoefficients& coefficients,
-                              const std::function<void(const DeviceTable&)>& launch) {
+                              const std::function<void(const DeviceTable&)>& launch, ChunkTable::Members members) {
   if (members_.empty()) return;
   const c10::DeviceGuard guard(device_);
   DeviceTable table = this->table();
@@ -110,7 +110,8 @@ void DeviceParameters::update(const std::vector<Parameter>& parameters, const St
     DeviceTensor tensor = member.tensor;
     tensor.weights = parameter.tensor.data_ptr<float>();
     for (size_t k = 0; k < member.states.size(); ++k) tensor.states[k] = member.states[k].data_ptr<float>();
-    if (const torch::Tensor gradient = gradient_for(parameter); gradient.defined()) {
+    const bool with_gradient = members == ChunkTable::Members::with_gradient;
+    if (const torch::Tensor gradient = with_gradient ? gradient_for(parameter) : torch::Tensor(); gradient.defined()) {
       CHECK_TRUE(gradient.device() == device_, "the gradient of {} is on {}", parameter.name, gradient.device().str());
       tensor.gradient = gradient.const_data_ptr();
       tensor.gradient_type = kernel_number(gradient.scalar_type()).value();

@@ -29,9 +29,11 @@ class DeviceParameters {
   // Calls `write`, which hands coefficients to the device; when there is nothing on it, does nothing. Not in a capture.
   void prepare(const std::function<void(const DeviceTable&)>& write) const;
 
-  // Calls `launch` with a table of the gradients there are now. `parameters` are those it was made with.
+  // Calls `launch` with a table of the gradients there are now (Members::all: without them). `parameters` are those it
+  // was made with.
   void update(const std::vector<Parameter>& parameters, const StepCoefficients& coefficients,
-              const std::function<void(const DeviceTable&)>& launch);
+              const std::function<void(const DeviceTable&)>& launch,
+              ChunkTable::Members members = ChunkTable::Members::with_gradient);
 
   // Memory on the device, for sums that a kernel makes on the way.
   torch::Tensor scratch_per_chunk(int64_t numbers, torch::Dtype dtype) const;

@@ -8,23 +8,33 @@
 //   }                                                               // and its own weights again, to the bit
 #pragma once
 
-#include "paceline/optim/state_tensors.h"
+#include "paceline/optim/device_parameters.h"
 
 namespace paceline {
 
 class WeightAverage {
  public:
-  // Begins with the weights as they are at the first update. `decay`: the share of the average that is kept.
+  // `decay`: the share of the average that an update keeps.
   WeightAverage(std::vector<Parameter> parameters, double decay);
 
-  void update();                               // REQUIRES: not swapped
-  void swap();                                 // exchanges weights and average, before the first update nothing
-  void add_to(Optimizer::State& state) const;  // "average/<parameter>", "average_updates"
+  // Before each step; before the first one the average begins with the weights. So a first step that is skipped, also
+  // where only the device knows, changes nothing.
+  void begin();
+  // After the step of these coefficients; what that step skips is skipped here. REQUIRES: begun, not swapped
+  void update(const StepCoefficients& coefficients);
+  // Whether update() may be captured in a CUDA graph, which then serves as long as the weights stay where they are.
+  bool is_capturable() const { return has_begun() && on_device_.has_all(); }
+
+  void swap();                                 // exchanges weights and average, before the first step nothing
+  void add_to(Optimizer::State& state) const;  // "average/<parameter>", "average_begun"
 
  private:
+  bool has_begun() const { return *begun_.const_data_ptr<int64_t>() != 0; }
+
   std::vector<Parameter> parameters_;
   StateTensors average_;
-  torch::Tensor updates_ = torch::zeros({}, torch::kInt64);  // on the CPU
+  DeviceParameters on_device_;
+  torch::Tensor begun_ = torch::zeros({}, torch::kInt64);  // 0 or 1, on the CPU
   double decay_;
   bool swapped_ = false;
 };

@@ -46,6 +46,7 @@ struct Subject {
 const std::vector<Subject> kSubjects = {
     {"sgd", "sgd", 0},
     {"sgd, nesterov", "sgd", 0, [](Recipe::Optimizer& o) { o.nesterov = true; }},
+    {"sgd, averaged", "sgd", 0, [](Recipe::Optimizer& o) { o.average = 0.9; }},
     {"lars", "lars", 1e-5},
     {"lars, corrected", "lars", 1e-5, [](Recipe::Optimizer& o) { o.momentum_correction = true; }},
     {"adam", "adam", 0},
@@ -227,6 +228,10 @@ void check_graph(Row& row, const Subject& subject, torch::Dtype gradients) {
     c.inverse_scale = inverse_scale;
     return c;
   };
+  for (auto [network, own] : {std::pair(&eager, expected.get()), std::pair(&captured, optimizer.get())}) {
+    network->set_gradients(0);
+    own->step(scaled(0));  // an average begins here
+  }
   captured.set_gradients(0, true);
   std::vector<torch::Tensor> fixed;
   for (size_t i = 0; i < shape.sizes.size(); ++i) fixed.push_back(captured.gradient_place(i));
