@@ -6,8 +6,8 @@
 //
 // Who died, or failed, must not leave the others waiting on the device, where no time-out reaches: when the alarm of
 // the host group is raised, operations under way end at once, with whatever is in their buffers by then; the next call
-// here, or the next operation of the host group, throws PeerError. So a step that ends with an operation of the host
-// group never takes such numbers for gradients. The communicator cannot be used after that.
+// here, or the next operation of the host group, throws PeerError. What such numbers did to weights by then is never
+// kept, because ranks meet before anything is evaluated or written. The communicator cannot be used after that.
 #pragma once
 
 #include <functional>

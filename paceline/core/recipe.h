@@ -63,7 +63,7 @@ struct Recipe {
     int64_t log_every_steps = 50;
     int64_t diagnose_every_steps = 0;
     bool deterministic = false;
-    std::string graph = "auto";  // auto | never
+    std::string graph = "auto";  // auto | always | never
   } train;
 
   struct Precision {

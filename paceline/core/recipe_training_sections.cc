@@ -118,8 +118,8 @@ std::vector<DeclaredSection> training_sections() {
        .meaning = "the same bits in every run, also on the GPU, at some cost; on the CPU they always are",
        .applies = with("train.device", {"cuda"})},
       {.name = "graph", .member = [](auto& r) -> auto& { return r.train.graph; },
-       .meaning = "record a step once and replay it as one CUDA graph, where the step allows that; or never",
-       .words = {"auto", "never"}, .applies = with("train.device", {"cuda"})},
+       .meaning = "record a step once and replay it as one CUDA graph, where the step allows that: on one GPU (auto), over several, too (always), or never",
+       .words = {"auto", "always", "never"}, .applies = with("train.device", {"cuda"})},
     }},
     {"precision", "How gradients keep inside the range of 16-bit numbers.", {
       {.name = "loss_scaling", .member = [](auto& r) -> auto& { return r.precision.loss_scaling; },

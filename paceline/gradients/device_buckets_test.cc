@@ -89,6 +89,45 @@ TEST_P(DeviceReducer, SumsWhatTookPart) {
 }
 INSTANTIATE_TEST_SUITE_P(Algorithms, DeviceReducer, ::testing::Values("hybrid", "native", "torus2d"));
 
+// What a graph replays goes past the host: here nothing is summed, only agreed on.
+TEST_F(DeviceReducer, AReplayedStepKeepsRanksInStep) {
+  run_ranks(3, [](Group& group) {
+    std::vector<torch::Tensor> p = {torch::ones({3}).set_requires_grad(true), torch::ones({2}).set_requires_grad(true)};
+    Reducer reducer({{"used", p[0]}, {"unused", p[1]}}, group, options("native", 4));
+    const auto step = [&](const torch::Tensor& loss) {
+      reducer.begin();
+      reducer.expect_last_pass();
+      loss.backward();
+      double rider = 1;
+      reducer.finish(std::span(&rider, 1));
+      EXPECT_EQ(rider, 3);
+    };
+    step(p[0].sum());
+    const std::vector<bool> recorded = reducer.took_part();
+    EXPECT_EQ(recorded, (std::vector<bool>{false, true}));  // in backward order
+    for (int replay = 0; replay < 3; ++replay) {
+      double rider = group.rank();
+      reducer.repeat(recorded, std::span(&rider, 1));
+      EXPECT_EQ(rider, 3);
+    }
+    step(p[0].sum() + p[1].sum());
+    double rider = 0;
+    reducer.repeat(reducer.took_part(), std::span(&rider, 1));
+    // Rank 1 has recorded a step in which more takes part than the others know of.
+    const std::vector<bool> other = group.rank() == 1 ? std::vector<bool>{true, true} : recorded;
+    if (group.rank() == 1) {
+      reducer.repeat(other, std::span(&rider, 1));
+    } else {
+      try {
+        reducer.repeat(other, std::span(&rider, 1));
+        FAIL() << "the graph would leave a parameter out";
+      } catch (const TrainingError& error) {
+        EXPECT_NE(std::string(error.what()).find("unused takes part in this step"), std::string::npos) << error.what();
+      }
+    }
+  });
+}
+
 TEST_F(DeviceReducer, KeepsItsPlan) {
   run_ranks(4, [](Group& group) {
     const std::vector<NamedParameter> named = {{"p", torch::ones({3}).set_requires_grad(true)}};

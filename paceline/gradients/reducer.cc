@@ -279,14 +279,35 @@ void Reducer::finish(std::span<double> riders) {
     thread_->wait_for_all();
   }
 
-  used_and_riders_.assign(slots_.size() + riders.size(), 0);
-  for (size_t i = 0; i < slots_.size(); ++i) used_and_riders_[i] = slots_[i].arrived ? 1 : 0;
-  std::ranges::copy(riders, used_and_riders_.begin() + static_cast<ptrdiff_t>(slots_.size()));
-  sum_over_ranks(*group_, view(used_and_riders_));
-  std::copy(used_and_riders_.begin() + static_cast<ptrdiff_t>(slots_.size()), used_and_riders_.end(), riders.begin());
+  exchange([this](size_t i) { return slots_[i].arrived; }, riders);
   for (size_t i = 0; i < slots_.size(); ++i)
-    slots_[i].parameter.tensor.mutable_grad() = used_and_riders_[i] > 0 ? slots_[i].place : torch::Tensor();
+    slots_[i].parameter.tensor.mutable_grad() = took_part_[i] ? slots_[i].place : torch::Tensor();
   last_pass_ = false;
+  cost_.exposed_ns += clock_.now_ns() - begin_ns;
+}
+
+// Which parameters took part on any rank, and the sums of the riders.
+void Reducer::exchange(const std::function<bool(size_t)>& takes_part, std::span<double> riders) {
+  const auto behind_flags = static_cast<ptrdiff_t>(slots_.size());
+  used_and_riders_.assign(slots_.size() + riders.size(), 0);
+  for (size_t i = 0; i < slots_.size(); ++i) used_and_riders_[i] = takes_part(i) ? 1 : 0;
+  std::ranges::copy(riders, used_and_riders_.begin() + behind_flags);
+  sum_over_ranks(*group_, view(used_and_riders_));
+  std::copy(used_and_riders_.begin() + behind_flags, used_and_riders_.end(), riders.begin());
+  took_part_.assign(slots_.size(), false);
+  for (size_t i = 0; i < slots_.size(); ++i) took_part_[i] = used_and_riders_[i] > 0;
+}
+
+void Reducer::repeat(const std::vector<bool>& recorded, std::span<double> riders) {
+  if (world_.size() == 1) return;
+  const int64_t begin_ns = clock_.now_ns();
+  exchange([&](size_t i) { return recorded[i]; }, riders);
+  const auto other = std::ranges::mismatch(took_part_, recorded).in1;
+  if (other != took_part_.end())
+    throw TrainingError(
+        fmt::format("{} takes part in this step, and did not when it was recorded as a CUDA graph; set "
+                    "train.graph = \"never\"",
+                    slots_[static_cast<size_t>(other - took_part_.begin())].parameter.name));
   cost_.exposed_ns += clock_.now_ns() - begin_ns;
 }
 

@@ -72,12 +72,20 @@ class Reducer {
   // Waits for all buckets. `riders` travel behind the last one: each becomes its sum over the ranks.
   void finish(std::span<double> riders = {});
 
+  // Which parameters took part in the last step, on any rank; empty on one rank.
+  const std::vector<bool>& took_part() const { return took_part_; }
+  // Instead of a step from begin() to finish(): a CUDA graph of such a step is about to be replayed. Every rank calls
+  // it, or none. Riders travel as in finish(). Throws TrainingError where ranks have recorded steps in which other
+  // parameters take part (`recorded`: took_part() of then): some would leave out what others update.
+  void repeat(const std::vector<bool>& recorded, std::span<double> riders);
+
   struct Cost {
     int64_t busy_ns = 0;     // the communication thread with buckets; 0 on devices, where nobody waits to see
     int64_t exposed_ns = 0;  // finish() waiting for it
   };
   Cost take_cost();  // since the last call
 
+  int ranks() const { return world_.size(); }
   const BucketPlan& plan() const { return plan_.buckets; }
   std::string plan_json() const;  // of several ranks
   bool overlaps() const { return overlaps_; }
@@ -113,6 +121,7 @@ class Reducer {
   void leave_full_buckets();
   void leave_up_to(size_t bucket);
   void sum_bucket(int bucket);
+  void exchange(const std::function<bool(size_t)>& takes_part, std::span<double> riders);
   void pay_debts();
   TensorView bucket_view(size_t bucket) const;
   template <class Visit>
@@ -134,6 +143,7 @@ class Reducer {
   size_t next_to_leave_ = 0;
   bool last_pass_ = false;
   std::vector<double> used_and_riders_;
+  std::vector<bool> took_part_;
   std::map<std::string, torch::Tensor> debts_;  // of one rank: residuals that were loaded
   SteadyClock clock_;
   Cost cost_;

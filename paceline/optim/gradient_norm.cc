@@ -1,6 +1,7 @@
 #include "paceline/optim/gradient_norm.h"
 
 #include <ATen/Parallel.h>
+#include <ATen/ops/_foreach_norm.h>
 
 #include <cmath>
 
@@ -36,16 +37,28 @@ double gradient_norm(const std::vector<Parameter>& parameters) {
   for (const Parameter& parameter : parameters) {
     const torch::Tensor& gradient = parameter.tensor.grad();
     if (!gradient.defined()) continue;
-    if (gradient.is_cpu()) {
-      total += squared_length(with_layout_of(parameter.tensor, gradient));
-    } else {
-      total += gradient.to(torch::kFloat64).square().sum().item<double>();
-    }
+    if (!gradient.is_cpu()) return gradient_norm_on(gradient.device(), parameters).item<double>();
+    total += squared_length(with_layout_of(parameter.tensor, gradient));
   }
   return std::sqrt(total);
 }
 
+torch::Tensor gradient_norm_on(torch::Device device, const std::vector<Parameter>& parameters) {
+  const torch::NoGradGuard no_grad;
+  const auto scalar = torch::TensorOptions(torch::kFloat64).device(device);
+  if (device.is_cpu()) return torch::full({}, gradient_norm(parameters), scalar);
+  std::vector<torch::Tensor> gradients;
+  for (const Parameter& parameter : parameters)
+    if (parameter.tensor.grad().defined()) gradients.push_back(parameter.tensor.grad());
+  if (gradients.empty()) return torch::zeros({}, scalar);
+  return torch::stack(at::_foreach_norm(gradients, 2)).to(torch::kFloat64).square().sum().sqrt();
+}
+
 double clip_scale(double norm, double max_norm) { return max_norm > 0 && norm > max_norm ? max_norm / norm : 1; }
+
+torch::Tensor clip_scale(const torch::Tensor& norm, double max_norm) {
+  return torch::where(norm > max_norm, max_norm / norm, torch::ones_like(norm));
+}
 
 torch::Tensor with_layout_of(const torch::Tensor& model, const torch::Tensor& tensor) {
   if (tensor.strides() == model.strides()) return tensor;

@@ -1,6 +1,7 @@
 #include "paceline/train/device_step.h"
 
 #include "paceline/core/check.h"
+#include "paceline/optim/gradient_norm.h"
 #include "paceline/precision/finite_check.h"
 #include "paceline/train/dropout_seed.h"
 #include "paceline/train/forward.h"
@@ -16,15 +17,16 @@ constexpr size_t kMostRecordings = 8;     // a batch that changes all the time i
 
 std::string DeviceStep::why_not(const Recipe& recipe, int ranks) {
   if (recipe.train.device != "cuda") return "they are made on the CPU";
-  if (ranks > 1) return "gradients are summed over ranks";
-  if (recipe.optimizer.clip_norm > 0) return "optimizer.clip_norm needs the norm of all gradients";
+  if (ranks > 1 && recipe.batch_norm.sync) return "batch_norm.sync exchanges statistics between hosts";
   return "";
 }
 
-DeviceStep::DeviceStep(std::shared_ptr<Model> model, Optimizer& optimizer, const Recipe& recipe, LossScaler* scaler)
+DeviceStep::DeviceStep(std::shared_ptr<Model> model, Optimizer& optimizer, const Recipe& recipe, Reducer& reducer,
+                       LossScaler* scaler)
     : model_(std::move(model)),
       optimizer_(optimizer),
       recipe_(recipe),
+      reducer_(reducer),
       scaler_(scaler),
       passes_(*model_, recipe),
       parameters_(parameters_of(*model_)),
@@ -57,80 +59,105 @@ void DeviceStep::gather_statistics() {
 StepOutcome DeviceStep::operator()(const StepInputs& inputs) {
   const StepCoefficients coefficients = {
       .rate = inputs.rate, .momentum = inputs.momentum, .gradient_scale = 1, .epoch = inputs.epoch};
+  StepRiders rode = {};
+  rode[stops] = inputs.stop.stop_requested() ? 1 : 0;
   seed_dropout(recipe_.train.seed, inputs.step, inputs.rank);
   const StepStream stream(device_);
-  torch::Tensor figures;
-  if (Recording* const recording = recording_for(inputs, coefficients)) {
-    if (!recording->graph) record(*recording, inputs, coefficients);
-    CHECK_TRUE(recording->images.data_ptr() == inputs.batch.images.data_ptr() &&
-                   recording->labels.data_ptr() == inputs.batch.labels.data_ptr(),
-               "a batch of {} samples lies elsewhere than when its step was recorded", inputs.batch.labels.size(0));
-    optimizer_.prepare(coefficients);
-    recording->graph->replay();
-    ++replays_;
-    figures = recording->figures.clone();
-  } else {
-    figures = make(inputs.batch, inputs.global_count, coefficients);
-  }
+  Recording* const recording = recording_for(inputs, coefficients);
+  const torch::Tensor figures =
+      recording ? replay(*recording, inputs, coefficients, rode) : make(inputs, coefficients, rode);
   StepOutcome outcome = {figures[0], figures[1], inputs.batch.labels.size(0)};
-  outcome.stop_asked = inputs.stop.stop_requested();
+  outcome.stop_asked = rode[stops] > 0;
   (scaler_ ? outcome.overflow : outcome.not_finite) = figures[2];
   return outcome;
 }
 
 // The loss, how many were right, and whether a gradient was not finite.
-torch::Tensor DeviceStep::make(const TrainingBatch& batch, int64_t global_count, const StepCoefficients& coefficients) {
+torch::Tensor DeviceStep::make(const StepInputs& inputs, const StepCoefficients& coefficients, StepRiders& rode) {
   for (const Statistics& each : statistics_) each.kept.copy_(each.live);
-  for (const Parameter& parameter : parameters_) parameter.tensor.mutable_grad().reset();
-  torch::Tensor loss_of_all, right_of_all;
-  passes_.each(batch, [&](const torch::Tensor& images, const torch::Tensor& labels, bool) {
+  reducer_.begin();
+  const auto number = torch::TensorOptions().device(device_);
+  torch::Tensor loss_of_all = torch::zeros({}, number), right_of_all = torch::zeros({}, number.dtype(torch::kInt64));
+  passes_.each(inputs.batch, [&](const torch::Tensor& images, const torch::Tensor& labels, bool last) {
     const torch::Tensor logits = logits_of(*model_, images, recipe_.train.precision);
     const torch::Tensor loss = loss_sum(recipe_.loss, logits, labels);
-    const torch::Tensor share = loss / global_count;
+    if (last) reducer_.expect_last_pass();
+    const torch::Tensor share = loss / inputs.global_count;
     (scaler_ ? scaler_->scaled(share) : share).backward();
-    const torch::Tensor right = correct_top1(logits.detach(), labels);
-    loss_of_all = loss_of_all.defined() ? loss_of_all + loss.detach() : loss.detach();
-    right_of_all = right_of_all.defined() ? right_of_all + right : right;
+    loss_of_all = loss_of_all + loss.detach();
+    right_of_all = right_of_all + correct_top1(logits.detach(), labels);
   });
+  reducer_.finish(rode);
 
   const torch::NoGradGuard no_grad;
-  std::vector<torch::Tensor> gradients;
-  for (const Parameter& parameter : parameters_)
-    if (parameter.tensor.grad().defined()) gradients.push_back(parameter.tensor.grad());
-  StepCoefficients guarded = coefficients;
-  if (scaler_) {
-    scaler_->inspect(gradients);
-    guarded.found_inf = scaler_->overflow();
-    guarded.inverse_scale = scaler_->inverse_scale();
-  } else {
-    diverged_.copy_(torch::maximum(diverged_, any_not_finite(gradients, device_)));
-    guarded.found_inf = diverged_;
-  }
-  optimizer_.step(guarded);
-  const torch::Tensor spoilt = guarded.found_inf > 0;
+  const StepCoefficients judged = guarded(coefficients);
+  optimizer_.step(judged);
+  const torch::Tensor spoilt = judged.found_inf > 0;
   for (const Statistics& each : statistics_) each.live.copy_(torch::where(spoilt, each.kept, each.live));
   const torch::Tensor figures = torch::stack(
-      {loss_of_all.to(torch::kFloat64), right_of_all.to(torch::kFloat64), guarded.found_inf.to(torch::kFloat64)});
+      {loss_of_all.to(torch::kFloat64), right_of_all.to(torch::kFloat64), judged.found_inf.to(torch::kFloat64)});
   if (scaler_) scaler_->accept_on_device();
   return figures;
 }
 
+// With what only the device knows of the gradients.
+StepCoefficients DeviceStep::guarded(StepCoefficients coefficients) {
+  std::vector<torch::Tensor> gradients;
+  for (const Parameter& parameter : parameters_)
+    if (parameter.tensor.grad().defined()) gradients.push_back(parameter.tensor.grad());
+  if (scaler_) {
+    scaler_->inspect(gradients);
+    coefficients.found_inf = scaler_->overflow();
+    coefficients.inverse_scale = scaler_->inverse_scale();
+  } else {
+    diverged_.copy_(torch::maximum(diverged_, any_not_finite(gradients, device_)));
+    coefficients.found_inf = diverged_;
+  }
+  if (const double max_norm = recipe_.optimizer.clip_norm; max_norm > 0) {
+    torch::Tensor norm = gradient_norm_on(device_, parameters_), factor = torch::ones_like(norm);
+    if (scaler_) factor = scaler_->inverse_scale().to(torch::kFloat64);
+    coefficients.inverse_scale = (factor * clip_scale(factor * norm, max_norm)).to(torch::kFloat32);
+  }
+  return coefficients;
+}
+
+torch::Tensor DeviceStep::replay(Recording& recording, const StepInputs& inputs, const StepCoefficients& coefficients,
+                                 StepRiders& rode) {
+  if (recording.graph)
+    reducer_.repeat(recording.took_part, rode);
+  else
+    record(recording, inputs, coefficients, rode);
+  CHECK_TRUE(recording.images.data_ptr() == inputs.batch.images.data_ptr() &&
+                 recording.labels.data_ptr() == inputs.batch.labels.data_ptr(),
+             "a batch of {} samples lies elsewhere than when its step was recorded", inputs.batch.labels.size(0));
+  optimizer_.prepare(coefficients);
+  recording.graph->replay();
+  ++replays_;
+  return recording.figures.clone();
+}
+
 DeviceStep::Recording* DeviceStep::recording_for(const StepInputs& inputs, const StepCoefficients& coefficients) {
+  const std::string& wanted = recipe_.train.graph;
   const auto stage = optimizer_.capture_stage(coefficients);
-  if (!StepGraph::is_possible(device_) || recipe_.train.graph == "never" || !stage) return nullptr;
+  if (!StepGraph::is_possible(device_) || wanted == "never" || (reducer_.ranks() > 1 && wanted != "always") || !stage)
+    return nullptr;
+  // NCCL wants all ranks to replay, or none. Where one has its even share, all have.
+  if (inputs.batch.labels.size(0) * reducer_.ranks() != inputs.global_count) return nullptr;
   const Shape shape = {inputs.batch.labels.size(0), inputs.global_count, *stage};
   if (recordings_.size() >= kMostRecordings && !recordings_.contains(shape)) return nullptr;
   Recording& recording = recordings_[shape];
   return ++recording.seen > kStepsBeforeRecording ? &recording : nullptr;
 }
 
-void DeviceStep::record(Recording& recording, const StepInputs& inputs, const StepCoefficients& coefficients) {
+void DeviceStep::record(Recording& recording, const StepInputs& inputs, const StepCoefficients& coefficients,
+                        StepRiders& rode) {
   recording.images = inputs.batch.images;
   recording.labels = inputs.batch.labels;
   for (const Parameter& parameter : parameters_) parameter.tensor.mutable_grad().reset();
-  recording.graph = std::make_unique<StepGraph>(
-      device_, first_graph_, [&] { recording.figures = make(inputs.batch, inputs.global_count, coefficients); });
+  recording.graph =
+      std::make_unique<StepGraph>(device_, first_graph_, [&] { recording.figures = make(inputs, coefficients, rode); });
   for (const Parameter& parameter : parameters_) recording.gradients.push_back(parameter.tensor.grad());
+  recording.took_part = reducer_.took_part();
   if (first_graph_ == nullptr) first_graph_ = recording.graph.get();
 }
 

@@ -1,10 +1,11 @@
-// DeviceStep: a training step that the host never waits for. It does what TrainStep does, on one rank;
-// whether gradients are finite, whether the step is skipped and what the loss scale becomes is decided where they are.
-// Without a loss scale, no step changes weights any more once a gradient was not finite: whoever reads that later finds
-// them as they were before it.
+// DeviceStep: a training step in which the host never waits for the device. It does what TrainStep does; whether
+// gradients are finite, how far they are clipped, whether the step is skipped and what the loss scale becomes is
+// decided where they are. Over several ranks that is decided alike, because the sums are; hosts meet once in a step, to
+// agree on who wants to stop, and some ranks may take a TrainStep meanwhile. Without a loss scale, no step changes
+// weights any more once a gradient was not finite: whoever reads that later finds them as they were before it.
 //
 // On a CUDA device a step whose shape has been seen some times is recorded as a graph and from then on launched as one
-// piece. The bits are the same.
+// piece (over several ranks: with train.graph = "always"). The bits are the same.
 #pragma once
 
 #include <map>
@@ -23,7 +24,8 @@ class DeviceStep {
   static std::string why_not(const Recipe& recipe, int ranks);
 
   // REQUIRES: why_not() is empty; the model is where its steps are to be made. Its buffers move to other memory.
-  DeviceStep(std::shared_ptr<Model> model, Optimizer& optimizer, const Recipe& recipe, LossScaler* scaler);
+  DeviceStep(std::shared_ptr<Model> model, Optimizer& optimizer, const Recipe& recipe, Reducer& reducer,
+             LossScaler* scaler);
 
   // Only launches. Batches of as many samples must lie at the same addresses every time (Batches). outcome.overflow
   // tells whether the step changed anything; the scaler settles with it.
@@ -40,6 +42,7 @@ class DeviceStep {
     int seen = 0;
     torch::Tensor images, labels, figures;
     std::vector<torch::Tensor> gradients;  // held: the graph writes there
+    std::vector<bool> took_part;           // Reducer's
     std::unique_ptr<StepGraph> graph;
   };
   struct Shape {
@@ -49,13 +52,17 @@ class DeviceStep {
   };
 
   void gather_statistics();
-  torch::Tensor make(const TrainingBatch& batch, int64_t global_count, const StepCoefficients& coefficients);
+  torch::Tensor make(const StepInputs& inputs, const StepCoefficients& coefficients, StepRiders& rode);
+  torch::Tensor replay(Recording& recording, const StepInputs& inputs, const StepCoefficients& coefficients,
+                       StepRiders& rode);
+  StepCoefficients guarded(StepCoefficients coefficients);
   Recording* recording_for(const StepInputs& inputs, const StepCoefficients& coefficients);
-  void record(Recording& recording, const StepInputs& inputs, const StepCoefficients& coefficients);
+  void record(Recording& recording, const StepInputs& inputs, const StepCoefficients& coefficients, StepRiders& rode);
 
   std::shared_ptr<Model> model_;
   Optimizer& optimizer_;
   const Recipe& recipe_;
+  Reducer& reducer_;
   LossScaler* scaler_;
   Passes passes_;
   torch::Tensor diverged_;  // without a scaler: above 0 from the first gradient on that was not finite

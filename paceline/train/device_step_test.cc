@@ -6,6 +6,7 @@
 #include <fmt/ranges.h>
 #include <gmock/gmock.h>
 
+#include "paceline/collectives/test_host_communicator.h"
 #include "paceline/comm/engine_local.h"
 #include "paceline/models/state.h"
 #include "paceline/train/assemble.h"
@@ -30,28 +31,51 @@ Recipe recipe(const std::vector<std::string>& overrides) {
                       "small.toml", overrides);
 }
 
-// The same network and data, whichever step trains it.
+// The same network and data, whichever step trains it. On several ranks: `communicator` as in ReducerOptions.
 struct Training {
-  explicit Training(const Recipe& given)
+  using Communicator = std::function<std::unique_ptr<DeviceCommunicator>(Group&)>;
+
+  Training(const Recipe& given, Group& ranks, const Communicator& communicator = nullptr)
       : recipe(given),
+        group(ranks),
         data(open_data(recipe, {})),
         model(build_model(recipe, {}, *data.train)),
-        optimizer(build_optimizer(recipe, {}, *model, 1)),
-        reducer(build_reducer(recipe, {}, *model, *group, nullptr)),
+        optimizer(build_optimizer(recipe, {}, *model, group.size())),
         scaler(build_loss_scaler(recipe, torch::kCPU)) {
     at::set_num_threads(1);
     model->train();
+    std::vector<NamedParameter> parameters;
+    for (const Parameter& parameter : parameters_of(*model)) parameters.push_back({parameter.name, parameter.tensor});
+    ReducerOptions options;
+    options.communicator = communicator;
+    reducer = std::make_unique<Reducer>(parameters, group, std::move(options));
   }
 
+  TrainStep told() { return {model, *optimizer, group, recipe, *reducer, nullptr, scaler.get()}; }
+  DeviceStep untold() { return {model, *optimizer, recipe, *reducer, scaler.get()}; }
+
+  // This rank's share of a step of 8 samples.
   StepInputs inputs(int64_t step, bool spoilt = false) const {
     torch::Tensor images = torch::arange(8 * 3 * 256).add(static_cast<double>(step)).sin().view({8, 3, 16, 16});
     if (spoilt) images[5][1][3][7] = kInfinity;
-    return {.batch = {images, torch::arange(8), 8, 8},
-            .global_count = 8,
-            .step = step,
-            .epoch = 0.1 * static_cast<double>(step),
-            .rate = 0.05 + 0.01 * static_cast<double>(step),
-            .momentum = 0.9};
+    return share({.batch = {images, torch::arange(8), 8, 8},
+                  .global_count = 8,
+                  .step = step,
+                  .rank = group.rank(),
+                  .epoch = 0.1 * static_cast<double>(step),
+                  .rate = 0.05 + 0.01 * static_cast<double>(step),
+                  .momentum = 0.9});
+  }
+
+  // The last rank has nothing in a step whose number is 2; in the others all have as many.
+  StepInputs share(StepInputs whole) const {
+    const int64_t sharers = whole.step == 2 && group.size() > 1 ? group.size() - 1 : group.size();
+    const int64_t count = group.rank() < sharers ? 8 / sharers : 0, begin = count * group.rank();
+    whole.batch.images = whole.batch.images.narrow(0, begin, count);
+    whole.batch.labels = whole.batch.labels.narrow(0, begin, count);
+    whole.batch.count = static_cast<size_t>(count);
+    whole.global_count = sharers * (8 / sharers);
+    return whole;
   }
 
   std::string everything() const {
@@ -65,26 +89,31 @@ struct Training {
   }
 
   Recipe recipe;
+  Group& group;
   DatasetPair data;
-  std::unique_ptr<Group> group = make_local_group();
   std::shared_ptr<Model> model;
   std::unique_ptr<Optimizer> optimizer;
-  std::unique_ptr<Reducer> reducer;
   std::unique_ptr<LossScaler> scaler;
+  std::unique_ptr<Reducer> reducer;
 };
 
-void expect_the_steps_of_train_step(const std::vector<std::string>& settings) {
-  SCOPED_TRACE(fmt::format("{}", fmt::join(settings, ", ")));
-  Training told(recipe(settings)), untold(recipe(settings));
-  TrainStep step(told.model, *told.optimizer, *told.group, told.recipe, *told.reducer, nullptr, told.scaler.get());
-  DeviceStep device_step(untold.model, *untold.optimizer, untold.recipe, untold.scaler.get());
+void expect_the_steps_of_train_step(const std::vector<std::string>& settings, Group& group,
+                                    const Training::Communicator& communicator = nullptr) {
+  SCOPED_TRACE(fmt::format("{} on {} ranks", fmt::join(settings, ", "), group.size()));
+  Training told(recipe(settings), group, communicator), untold(recipe(settings), group, communicator);
+  TrainStep step = told.told();
+  DeviceStep device_step = untold.untold();
   for (int64_t i = 0; i < 4; ++i) {
     const StepOutcome expected = step(told.inputs(i)), found = device_step(untold.inputs(i));
     EXPECT_EQ(found.loss_sum.item<float>(), expected.loss_sum.item<float>());
     EXPECT_EQ(found.correct.item<int64_t>(), expected.correct.item<int64_t>());
-    EXPECT_EQ(found.samples, 8);
+    EXPECT_EQ(found.samples, expected.samples);
   }
   EXPECT_EQ(untold.everything(), told.everything());
+}
+
+void expect_the_steps_of_train_step(const std::vector<std::string>& settings) {
+  expect_the_steps_of_train_step(settings, *make_local_group());
 }
 
 TEST(DeviceStep, MakesTheStepsOfTrainStep) {
@@ -107,30 +136,99 @@ TEST(DeviceStep, MakesThemInSeveralPasses) {
   }
 }
 
+TEST(DeviceStep, ClipsWhereTheGradientsAre) {
+  for (const std::string scaling : {"none", "dynamic"})
+    for (const std::string norm : {"0.01", "1e6"})  // shortened, left as they are
+      expect_the_steps_of_train_step({"optimizer.clip_norm=" + norm, "precision.loss_scaling=" + scaling});
+}
+
+TEST(DeviceStep, AveragesTheWeights) {
+  for (const std::string scaling : {"none", "dynamic"})
+    expect_the_steps_of_train_step({"optimizer.average=0.9", "precision.loss_scaling=" + scaling});
+}
+
+// By the CPU's way of summing, and by that of devices. In one of the steps a rank has no samples.
+TEST(DeviceStep, MakesThemOverRanks) {
+  const auto devices = [](Group& group) { return HostCommunicator::over(group); };
+  for (const std::string scaling : {"none", "dynamic"}) {
+    for (const std::string further : {"optimizer.name=lars", "batch.micro=2", "optimizer.clip_norm=0.01"}) {
+      run_ranks(2, [&](Group& group) {
+        const std::vector<std::string> settings = {further, "precision.loss_scaling=" + scaling};
+        expect_the_steps_of_train_step(settings, group);
+        expect_the_steps_of_train_step(settings, group, devices);
+      });
+    }
+  }
+}
+
+TEST(DeviceStep, SomeRanksMayTakeTheOther) {
+  run_ranks(3, [](Group& group) {
+    const std::vector<std::string> settings = {"precision.loss_scaling=dynamic", "precision.loss_scale=1024"};
+    Training all_told(recipe(settings), group), mixed(recipe(settings), group);
+    TrainStep step = all_told.told(), told = mixed.told();
+    DeviceStep untold = mixed.untold();
+    for (int64_t i = 0; i < 6; ++i) {
+      const bool spoilt = i == 3;  // on one of the ranks
+      step(all_told.inputs(i, spoilt));
+      if ((i + group.rank()) % 2 == 0) {
+        untold(mixed.inputs(i, spoilt));
+        mixed.scaler->settle();
+      } else {
+        told(mixed.inputs(i, spoilt));
+      }
+    }
+    EXPECT_EQ(mixed.everything(), all_told.everything());
+    EXPECT_EQ(mixed.scaler->state(), all_told.scaler->state());
+    EXPECT_EQ(mixed.scaler->state().skipped_steps, 1);
+  });
+}
+
+TEST(DeviceStep, AllRanksHearOfAWishToStop) {
+  run_ranks(2, [](Group& group) {
+    Training run(recipe({}), group);
+    DeviceStep step = run.untold();
+    std::stop_source source;
+    StepInputs inputs = run.inputs(0);
+    inputs.stop = source.get_token();
+    EXPECT_FALSE(step(inputs).stop_asked);
+    if (group.rank() == 1) source.request_stop();
+    EXPECT_TRUE(step(inputs).stop_asked);
+  });
+}
+
 TEST(DeviceStep, ASkippedStepLeavesNothingButASmallerScale) {
-  Training run(recipe({"precision.loss_scaling=dynamic", "precision.loss_scale=1024"}));
-  DeviceStep step(run.model, *run.optimizer, run.recipe, run.scaler.get());
-  step(run.inputs(0));
-  const std::string before = run.everything();
-  const StepOutcome spoilt = step(run.inputs(1, /*spoilt=*/true));
-  EXPECT_GT(spoilt.overflow.item<double>(), 0);
-  EXPECT_EQ(run.everything(), before);
-  run.scaler->settle();
-  EXPECT_EQ(run.scaler->state().scale, 512);
-  EXPECT_EQ(run.scaler->state().skipped_steps, 1);
-  const StepOutcome clean = step(run.inputs(2));
-  EXPECT_EQ(clean.overflow.item<double>(), 0);
-  EXPECT_NE(run.everything(), before);
+  for (const int ranks : {1, 2}) {  // of two, one has the sample that overflows
+    run_ranks(ranks, [](Group& group) {
+      Training run(recipe({"precision.loss_scaling=dynamic", "precision.loss_scale=1024", "optimizer.average=0.5"}),
+                   group);
+      DeviceStep step = run.untold();
+      step(run.inputs(0));
+      const std::string before = run.everything();
+      const StepOutcome spoilt = step(run.inputs(1, /*spoilt=*/true));
+      EXPECT_GT(spoilt.overflow.item<double>(), 0);
+      EXPECT_EQ(run.everything(), before);
+      run.scaler->settle();
+      EXPECT_EQ(run.scaler->state().scale, 512);
+      EXPECT_EQ(run.scaler->state().skipped_steps, 1);
+      const StepOutcome clean = step(run.inputs(3));
+      EXPECT_EQ(clean.overflow.item<double>(), 0);
+      EXPECT_NE(run.everything(), before);
+    });
+  }
 }
 
 TEST(DeviceStep, WithoutAScaleGradientsThatAreNotFiniteDoNotReachTheWeights) {
-  Training run(recipe({}));
-  DeviceStep step(run.model, *run.optimizer, run.recipe, nullptr);
-  step(run.inputs(0));
-  const torch::Tensor weights = run.model->parameters()[0].detach().clone();
-  EXPECT_GT(step(run.inputs(1, /*spoilt=*/true)).not_finite.item<double>(), 0);
-  EXPECT_GT(step(run.inputs(2)).not_finite.item<double>(), 0) << "nor do those after them";
-  EXPECT_TRUE(torch::equal(run.model->parameters()[0], weights));
+  for (const int ranks : {1, 2}) {
+    run_ranks(ranks, [](Group& group) {
+      Training run(recipe({}), group);
+      DeviceStep step = run.untold();
+      step(run.inputs(0));
+      const torch::Tensor weights = run.model->parameters()[0].detach().clone();
+      EXPECT_GT(step(run.inputs(1, /*spoilt=*/true)).not_finite.item<double>(), 0);
+      EXPECT_GT(step(run.inputs(2)).not_finite.item<double>(), 0) << "nor do those after them";
+      EXPECT_TRUE(torch::equal(run.model->parameters()[0], weights));
+    });
+  }
 }
 
 TEST(DeviceStep, SaysWhyStepsHaveToWait) {
@@ -140,9 +238,11 @@ TEST(DeviceStep, SaysWhyStepsHaveToWait) {
   };
   EXPECT_EQ(why({}), "");
   EXPECT_EQ(why({"train.precision=f16"}), "");
-  EXPECT_EQ(why({}, 2), "gradients are summed over ranks");
+  EXPECT_EQ(why({}, 2), "");
+  EXPECT_EQ(why({"batch_norm.sync=true"}), "");
+  EXPECT_EQ(why({"batch_norm.sync=true"}, 2), "batch_norm.sync exchanges statistics between hosts");
   EXPECT_EQ(why({"batch.micro=4", "batch_norm.statistics=last_iteration"}), "");
-  EXPECT_EQ(why({"optimizer.clip_norm=1"}), "optimizer.clip_norm needs the norm of all gradients");
+  EXPECT_EQ(why({"optimizer.clip_norm=1", "optimizer.average=0.9"}), "");
   EXPECT_EQ(DeviceStep::why_not(recipe({}), 1), "they are made on the CPU");
 }
 

@@ -33,18 +33,24 @@ class ThreeLayers : public Model {
   }
   torch::Tensor forward(torch::Tensor images) override {
     const torch::Tensor features = first_(images.flatten(1)).relu();
-    return third_(second_(features).mul(factor).relu());
+    const torch::Tensor logits = third_(second_(features).mul(factor).relu());
+    return torch::cat({logits.narrow(1, 0, 1) + lead, logits.slice(1, 1)}, 1);
   }
   float factor = 1;
+  float lead = 0;  // of the first class: where it is large enough losses add up to infinity, and gradients stay
 
  private:
   torch::nn::Linear first_ = nullptr, second_ = nullptr, third_ = nullptr;
 };
 
-Catalog catalog() {
+Catalog catalog(float lead = 0) {
   Catalog catalog;
-  catalog.models.add(
-      "three", {"for tests", 8, [](const ModelOptions& options) { return std::make_shared<ThreeLayers>(options); }});
+  const auto make = [lead](const ModelOptions& options) {
+    const auto model = std::make_shared<ThreeLayers>(options);
+    model->lead = lead;
+    return model;
+  };
+  catalog.models.add("three", {"for tests", 8, make});
   return catalog;
 }
 
@@ -172,30 +178,54 @@ TEST(Divergence, NamesStepAndLayer) {
   }
 }
 
-std::string failure_as_on_device(const std::vector<std::string>& settings) {
-  const auto group = make_local_group();
-  try {
-    Trainer(recipe(settings), *group, {.catalog = catalog(), .as_on_device = true}).run();
-  } catch (const TrainingError& failure) {
-    return failure.what();
-  }
-  return "";
+// Of rank 0; every rank must fail alike.
+std::string failure_as_on_device(const std::vector<std::string>& settings, int ranks = 1) {
+  std::string told;
+  run_ranks(ranks, [&](Group& group) {
+    try {
+      Trainer(recipe(settings), group, {.catalog = catalog(), .as_on_device = true}).run();
+      ADD_FAILURE() << "rank " << group.rank() << " did not fail";
+    } catch (const TrainingError& failure) {
+      if (group.rank() == 0) told = failure.what();
+    }
+  });
+  return told;
 }
 
 // Outcomes are read late; the weights are those of the step that failed, not of those after it.
 TEST(Divergence, NamesStepAndLayerWhereNobodyWaits) {
   for (const std::string log_every : {"1", "4", "100"}) {
-    const std::string error = failure_as_on_device({"optimizer.rate=1e30", "train.log_every_steps=" + log_every});
-    EXPECT_THAT(error, HasSubstr("step 2 (epoch 0.3333): the loss is not finite: the run diverged")) << log_every;
-    EXPECT_THAT(error, HasSubstr("second is the first layer whose output is not finite")) << log_every;
+    for (const int ranks : {1, 2}) {
+      const std::string error =
+          failure_as_on_device({"optimizer.rate=1e30", "train.log_every_steps=" + log_every}, ranks);
+      EXPECT_THAT(error, HasSubstr("step 2 (epoch 0.3333): the loss is not finite: the run diverged")) << log_every;
+      EXPECT_THAT(error, HasSubstr("second is the first layer whose output is not finite")) << log_every;
+    }
   }
 }
 
+TEST(Divergence, ThatOnlyOneRankSeesIsToldByAll) {
+  std::vector<std::string> errors(3);
+  run_ranks(3, [&](Group& group) {
+    const float lead = group.rank() == 1 ? 3e38f : 0;
+    try {
+      Trainer(recipe({"train.log_every_steps=2"}), group, {.catalog = catalog(lead), .as_on_device = true}).run();
+    } catch (const TrainingError& error) {
+      errors[static_cast<size_t>(group.rank())] = error.what();
+    }
+  });
+  for (const std::string& error : errors)
+    EXPECT_THAT(error, HasSubstr("rank 1, step 1 (epoch 0): the loss is not finite: the run diverged"));
+}
+
 TEST(Divergence, AfterTooManySkipsNamesTheLayer) {
-  const std::string error =
-      failure_as_on_device({"optimizer.rate=1e30", "train.log_every_steps=100", "train.epochs=100",
-                            "precision.loss_scaling=dynamic", "precision.most_skips=3"});
-  EXPECT_THAT(error, HasSubstr("the run diverged; second is the first layer whose output is not finite"));
+  for (const int ranks : {1, 2}) {
+    const std::string error =
+        failure_as_on_device({"optimizer.rate=1e30", "train.log_every_steps=100", "train.epochs=100",
+                              "precision.loss_scaling=dynamic", "precision.most_skips=3"},
+                             ranks);
+    EXPECT_THAT(error, HasSubstr("the run diverged; second is the first layer whose output is not finite")) << ranks;
+  }
 }
 
 TEST(Divergence, HappensInBf16Too) {

@@ -30,7 +30,7 @@ TrainStep::TrainStep(std::shared_ptr<Model> model, Optimizer& optimizer, Group& 
 
 StepOutcome TrainStep::operator()(const StepInputs& inputs) {
   if (undo_) undo_->remember();
-  Riders rode = {};
+  StepRiders rode = {};
   StepOutcome outcome = compute(inputs, rode);
   const int64_t wait_ns = clock_.now_ns();
   reducer_.finish(rode);
@@ -47,7 +47,7 @@ StepOutcome TrainStep::operator()(const StepInputs& inputs) {
 }
 
 // The gradients of this rank, which the reducer has begun to sum.
-StepOutcome TrainStep::compute(const StepInputs& inputs, Riders& rode) {
+StepOutcome TrainStep::compute(const StepInputs& inputs, StepRiders& rode) {
   StepOutcome outcome = {torch::zeros({}), torch::zeros({}, torch::kInt64), inputs.batch.labels.size(0)};
   reducer_.begin();
   seed_dropout(recipe_.train.seed, inputs.step, inputs.rank);
@@ -70,14 +70,14 @@ StepOutcome TrainStep::compute(const StepInputs& inputs, Riders& rode) {
 }
 
 void TrainStep::fail_again(const StepInputs& inputs, const std::string& what) {
-  Riders rode = {};
+  StepRiders rode = {};
   compute(inputs, rode);
   reducer_.finish(rode);
   fail(inputs, what);
 }
 
 bool TrainStep::apply_next(const StepInputs& inputs) {
-  Riders rode = {};
+  StepRiders rode = {};
   if (stale_ == nullptr || !stale_->take_next(rode)) return false;
   StepOutcome outcome;
   judge(inputs, rode[losses_not_finite] == 0, outcome);

@@ -49,6 +49,11 @@ struct StepInputs {
   bool diagnose = false;  // look at every layer; one rank may do so alone
 };
 
+// What travels with the gradients, and becomes its sum over the ranks. Each step has all of them, whichever way it is
+// made: ranks may differ in that.
+enum StepRider { stops, losses_not_finite, step_riders };
+using StepRiders = std::array<double, step_riders>;
+
 class TrainStep {
  public:
   // `timeline` may be null. `scaler`: null without loss scaling. `stale`: null where a step applies its own gradients;
@@ -68,9 +73,7 @@ class TrainStep {
   [[noreturn]] void fail_again(const StepInputs& inputs, const std::string& what);
 
  private:
-  enum Rider { stops, losses_not_finite, riders };
-  using Riders = std::array<double, riders>;
-  StepOutcome compute(const StepInputs& inputs, Riders& rode);
+  StepOutcome compute(const StepInputs& inputs, StepRiders& rode);
   void judge(const StepInputs& inputs, bool losses_finite, StepOutcome& outcome);
   void update(const StepInputs& inputs, StepOutcome& outcome);
   [[noreturn]] void fail(const StepInputs& inputs, const std::string& what);

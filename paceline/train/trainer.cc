@@ -104,9 +104,9 @@ void Trainer::begin() {
   open_batches();
   step_ = std::make_unique<TrainStep>(model_, *optimizer_, average_ ? *own_group_ : group_, recipe_, *reducer_,
                                       timeline_.get(), scaler_.get(), stale_.get());
-  const bool as_on_device = options_.as_on_device && group_.size() == 1;
-  if ((as_on_device || DeviceStep::why_not(recipe_, step_group().size()).empty()) && reducer_->state().empty())
-    device_step_ = std::make_unique<DeviceStep>(model_, *optimizer_, recipe_, scaler_.get());
+  const bool untold = options_.as_on_device || DeviceStep::why_not(recipe_, step_group().size()).empty();
+  if (untold && !stale_ && reducer_->state().empty())
+    device_step_ = std::make_unique<DeviceStep>(model_, *optimizer_, recipe_, *reducer_, scaler_.get());
   evaluator_ = std::make_unique<Evaluator>(data_, recipe_, group_, device_);
   if (keeps_files()) {
     make_directories(options_.run_folder.root);
@@ -210,7 +210,8 @@ void Trainer::make_step() {
                                batch.global_count, group_.size(), data_.train->size()));
   if (reducer_->codec() != nullptr) reducer_->codec()->set_epoch(epoch());
   const StepInputs inputs = next_inputs(batch);
-  const bool waits = !device_step_ || inputs.diagnose || batch.count == 0;
+  const bool diagnosed = diagnosis_is_due();  // rank 0 looks; all wait with it, and know what it knows
+  const bool waits = !device_step_ || diagnosed;
   if (waits && device_step_) drain();  // the loss scale must be known
   const StepOutcome outcome = take_step(inputs, waits);
   stop_asked_ = !average_ && outcome.stop_asked;
@@ -227,7 +228,7 @@ void Trainer::make_step() {
                  state_.loss_scale.scale);
   if (!outcome.layers.empty()) record_layers(outcome.layers);
   // Reading an outcome waits for the device, which a diagnosis has done; the CPU is always done.
-  const bool done = (device_.is_cpu() && !options_.as_on_device) || inputs.diagnose;
+  const bool done = !outcomes_come_late() || diagnosed;
   if (done || state_.step % recipe_.train.log_every_steps == 0) drain();
   if (average_) {
     since_average_.own += static_cast<int64_t>(batch.count);
@@ -250,7 +251,6 @@ void Trainer::make_step() {
 }
 
 StepInputs Trainer::next_inputs(const TrainingBatch& batch) const {
-  const int64_t diagnosis = recipe_.train.diagnose_every_steps;
   return {.batch = batch,
           .global_count = static_cast<int64_t>(average_ ? batch.count : batch.global_count),
           .step = state_.step,
@@ -259,7 +259,12 @@ StepInputs Trainer::next_inputs(const TrainingBatch& batch) const {
           .rate = rate_(epoch()),
           .momentum = momentum_(epoch()),
           .stop = options_.stop,
-          .diagnose = recorder_ && diagnosis > 0 && (state_.step + 1) % diagnosis == 0};
+          .diagnose = recorder_ && diagnosis_is_due()};
+}
+
+bool Trainer::diagnosis_is_due() const {
+  const int64_t every_steps = recipe_.train.diagnose_every_steps;
+  return every_steps > 0 && (state_.step + 1) % every_steps == 0;
 }
 
 void Trainer::note_what_is_due(double epoch_before) {
@@ -279,7 +284,7 @@ void Trainer::drain() {
     scaler_->settle();
     state_.loss_scale = scaler_->state();
   } catch (const TrainingError& too_many) {
-    diverge(window_.last(), too_many.what(), group_.size() == 1);
+    diverge(window_.last(), too_many.what(), /*all_know=*/true);
   }
 }
 

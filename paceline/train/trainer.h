@@ -45,7 +45,7 @@ struct TrainerOptions {
   std::filesystem::path trace;   // rank 0 writes a Chrome trace of all ranks there; empty: none. The same on every rank
   std::stop_token stop;          // asked in each step: write a checkpoint and end
   Catalog catalog;
-  bool as_on_device = false;  // take one rank's steps as on a GPU, where nobody waits for an outcome: for tests
+  bool as_on_device = false;  // take steps as on a GPU, where nobody waits for an outcome: for tests
 };
 
 class Trainer {
@@ -70,6 +70,7 @@ class Trainer {
   void open_batches();
   void make_step();
   StepInputs next_inputs(const TrainingBatch& batch) const;
+  bool diagnosis_is_due() const;
   void note_what_is_due(double epoch_before);
   StepOutcome take_step(const StepInputs& inputs, bool waits);
   void drain();
@@ -96,6 +97,7 @@ class Trainer {
   uint64_t global_batch() const { return batch_.at(epoch()); }
   Group& step_group() const { return own_group_ ? *own_group_ : group_; }
   bool in_step() const { return !average_ && !stale_; }
+  bool outcomes_come_late() const { return !device_.is_cpu() || options_.as_on_device; }
   bool keeps_files() const { return group_.rank() == 0 && !options_.run_folder.root.empty(); }
   Log* log() const { return group_.rank() == 0 ? options_.log : nullptr; }
   Summary summarise();

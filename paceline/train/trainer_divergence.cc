@@ -9,8 +9,8 @@
 namespace paceline {
 
 // What a device has done is known some steps later. Where all ranks know, and none of these steps has changed the
-// weights, the first one is made again, to see where it began. Ranks that are not in step keep what they found until
-// all have heard of it.
+// weights, the first one is made again, to see where it began. What one rank has found alone it keeps until all have
+// heard of it.
 void Trainer::diverge(const StepPlace& place, const std::string& what, bool all_know) {
   if (in_step() && all_know) {
     state_.step = place.number - 1;
@@ -22,7 +22,6 @@ void Trainer::diverge(const StepPlace& place, const std::string& what, bool all_
   const double epoch = static_cast<double>(place.cursor_samples) / static_cast<double>(data_.train->size());
   const std::string text =
       fmt::format("step {} (epoch {:.4g}): {}: the run diverged; {}", place.number, epoch, what, kAgainstDivergence);
-  if (in_step()) throw DivergenceError(text);
   if (diverged_.empty()) diverged_ = text;
 }
 

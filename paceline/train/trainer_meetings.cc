@@ -45,11 +45,13 @@ StepOutcome Trainer::take_step(const StepInputs& inputs, bool waits) {
           .skipped = true};
 }
 
-// Before whatever all ranks do together. (Replicas have been averaged, and have agreed by that.)
+// Before whatever all ranks do together. (Replicas have been averaged, and have agreed by that; ranks in step that read
+// outcomes at once have agreed in the step.)
 void Trainer::meet() {
   drain();
-  if (!stale_) return;
-  stale_->settle();
+  if (stale_) stale_->settle();
+  const bool know_alike = group_.size() == 1 || average_ || (in_step() && !outcomes_come_late());
+  if (know_alike) return;
   std::vector<int64_t> diverged = {diverged_.empty() ? 0 : 1};
   sum_over_ranks(group_, view(diverged));
   if (diverged[0] > 0) fail_together();

@@ -96,6 +96,15 @@ alike "synchronised batch normalisation trains as one" small_sync small_one 1e-3
 train small_bf16 small --ranks 2 --set train.precision=bf16 && say PASS "bf16"
 train small_f16 small --ranks 2 --set train.precision=f16 && say PASS "f16"
 
+# Three steps, then one graph that is replayed: with sums over the ranks in it, a loss scale that overflows at first, clipping, an average.
+all_of_it=("${deterministic[@]}" --set train.precision=f16 --set precision.loss_scale=1e11 --set optimizer.clip_norm=0.5 --set optimizer.average=0.9 --set train.epochs=4)
+train small_pieces small --ranks 2 "${all_of_it[@]}"
+train small_graph small --ranks 2 "${all_of_it[@]}" --set train.graph=always
+same_bits "a step over ranks as one CUDA graph" small_graph small_pieces
+train small_torus small --ranks 2 "${all_of_it[@]}" --set train.graph=always --set comm.algorithm=torus2d --set comm.bucket_bytes=1000003
+train small_late small --ranks 2 "${all_of_it[@]}" --set comm.algorithm=torus2d --set comm.bucket_bytes=1000003
+same_bits "over a torus, too" small_torus small_late
+
 # Half of a run, and the rest: as the whole.
 train small_half small --ranks 2 "${deterministic[@]}" --set train.max_steps=5
 train small_half small --ranks 2 "${deterministic[@]}" --resume

@@ -138,6 +138,10 @@ bool step_checks() {
   check(
       "dropout: graph = no graph", {{"model.name=alexnet", "data.image_size=64", "augment.crop_padding=0"}},
       [&](const Settings& s) { return differs(joined(s, exact), joined(joined(s, exact), {"train.graph=never"})); }, 0);
+  const Settings clipped = {"optimizer.clip_norm=0.5", "optimizer.average=0.9"};
+  check(
+      "clipped, averaged: graph = no graph", {clipped, joined({"train.precision=f16"}, clipped)},
+      [&](const Settings& s) { return differs(joined(s, exact), joined(joined(s, exact), {"train.graph=never"})); }, 0);
   const Settings passes = {"batch.micro=24", "train.precision=f16"};
   check(
       "several passes: graph = no graph", {passes, joined(passes, {"batch_norm.statistics=last_iteration"})},
@@ -163,7 +167,7 @@ bool step_checks() {
       },
       0);
   check(
-      "last loss, beside the CPU's", {{"train.max_steps=6"}},
+      "last loss, beside the CPU's", {{"train.max_steps=6"}, {"train.max_steps=6", "optimizer.clip_norm=0.5"}},
       [&](const Settings& s) {
         const double gpu = train(s).train_loss;
         const Settings on_cpu = joined(s, {"train.device=cpu"});
@@ -171,7 +175,11 @@ bool step_checks() {
       },
       0.01);
   check("waits for the device",
-        {{"train.precision=f32"}, {"train.precision=f16"}, {"train.precision=f16", "train.graph=never"}, passes},
+        {{"train.precision=f32"},
+         {"train.precision=f16"},
+         {"train.precision=f16", "train.graph=never"},
+         passes,
+         joined({"train.precision=f16"}, clipped)},
         waits_in, 0);
   return succeeded;
 }
