@@ -103,6 +103,11 @@ def large_batch():
             for batch, methods in settings.items() for method, both in methods.items() for number, setting in enumerate(both)]
 
 
+def linear_rule():
+    """What SGD loses that follows the linear rule from 512: rates of large_batch's 50 epochs that are one another's by it, each with all seeds."""
+    return [long_cell("sgd", batch, f"rule-{rate}", 5, with_rate(rate * batch / 512)) for rate in (0.2, 0.4) for batch in (512, 2048, 8192)]
+
+
 STABLE = {"optimizer.epsilon": 1e-6}
 FALLING = {"schedule.power": 1}
 LINEAR = {**STABLE, **FALLING}
@@ -213,6 +218,7 @@ def cifar10_94():
 LISTS = {
     "cifar10_94": cifar10_94,
     "large_batch": large_batch,                            # Lu-F3.1; two settings of each, the best has three seeds
+    "linear_rule": linear_rule,                            # plain SGD beside it
     "large_batch_long": large_batch_long,                  # the same question with steps enough
     "large_batch_ranks": large_batch_ranks,                # and with the statistics of separate ranks
     "large_batch_300": large_batch_300,                    # and with more

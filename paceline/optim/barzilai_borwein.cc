@@ -11,6 +11,8 @@ namespace {
 // Squared: below this a move is rounding, and its curvature noise.
 constexpr double kTinyMoveSquared = 1e-24;
 
+constexpr int64_t kSettlingSteps = 5;
+
 }  // namespace
 
 BarzilaiBorweinOptions published_barzilai_borwein(double start_rate, double max_rate) {
@@ -21,11 +23,26 @@ BarzilaiBorweinOptions useful_barzilai_borwein(double start_rate, double max_rat
   return {.start_rate = start_rate,
           .min_rate = 0.2 * start_rate,
           .max_rate = max_rate,
-          .exact = false,
+          .secant = Secant::cheap,
           .factor = 0.5,
           .less_for_noise = false,
           .smoothing = 0.05,
           .safeguard = false};
+}
+
+BarzilaiBorweinOptions steady_barzilai_borwein(double start_rate, double max_rate) {
+  return {.start_rate = start_rate,
+          .max_rate = max_rate,
+          .secant = Secant::ahead,
+          .factor = 1.5,
+          .less_for_noise = false,
+          .smoothing = 0.1,
+          .start_counts = false,
+          .every_steps = 10};
+}
+
+bool measures_in(int64_t step, const BarzilaiBorweinOptions& options) {
+  return step < kSettlingSteps || step % options.every_steps == 0;
 }
 
 double previous_gradient_scale(double previous_samples, double samples) {
@@ -49,7 +66,9 @@ BarzilaiBorweinRate::Outcome BarzilaiBorweinRate::update(const SecantMeasurement
     const double noise_share = measured.noise / (measured.gradients * measured.gradient_squared);
     proposed *= std::isfinite(noise_share) ? std::max(0.0, 1 - noise_share) : 0;
   }
-  const double q = options_.smoothing > 0 ? options_.smoothing : std::min(1.0, measured.batch_share);
+  double q = options_.smoothing > 0 ? options_.smoothing : std::min(1.0, measured.batch_share);
+  ++followed_;
+  if (!options_.start_counts) q = std::max(q, 1 / static_cast<double>(followed_));
   rate_ = std::clamp((1 - q) * rate_ + q * proposed, options_.min_rate, options_.max_rate);
   return Outcome::followed;
 }

@@ -5,25 +5,40 @@
 // Decisions only: everything here is told numbers. optim/worker_rate.h measures them.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 
 namespace paceline {
 
+// Where g' and w' come from.
+enum class Secant {
+  exact,  // the last step's weights, with this step's batch: one gradient more
+  cheap,  // the last step, with its own batch: no gradient more, but the difference of two batches counts as curvature
+  ahead,  // where this step leads, with its own batch: one gradient more
+};
+
 struct BarzilaiBorweinOptions {
   double start_rate = 0;
   double min_rate = 0;
-  double max_rate = 0;         // must be given: without it the published form ran away
-  bool exact = true;           // both gradients on this step's batch; otherwise g' is the last step's, of its own batch
+  double max_rate = 0;  // must be given: without it the published form ran away
+  Secant secant = Secant::exact;
   double factor = 1;           // of 1/nu
   bool less_for_noise = true;  // the factor 1 - S²/(k·‖g‖²)
   double smoothing = 0;        // q; 0: the batch's share of the data
+  bool start_counts = true;    // otherwise the n-th measurement counts 1/n at least: the first replaces the start
   bool safeguard = true;       // Armijo's condition, by halving
+  int64_t every_steps = 1;     // measured and guarded in each of the first steps, then in every one of so many
 };
 
-// As published; and what a prototype with 32 workers found useful, which is to rescue a rate that was set too low:
-// half of 1/nu, cheap, without safeguard, never below a fifth of the start.
+// As published; what a prototype with 32 workers found useful, which is to rescue a rate that was set too low: half of
+// 1/nu, cheap, without safeguard, never below a fifth of the start; and what one worker needs whose rate may be wrong
+// either way (docs/results/optimizers.md): 3/2 of 1/nu ahead, in every tenth step.
 BarzilaiBorweinOptions published_barzilai_borwein(double start_rate, double max_rate);
 BarzilaiBorweinOptions useful_barzilai_borwein(double start_rate, double max_rate);
+BarzilaiBorweinOptions steady_barzilai_borwein(double start_rate, double max_rate);
+
+// Whether to measure in a step, counted from 0.
+bool measures_in(int64_t step, const BarzilaiBorweinOptions& options);
 
 // What the previous gradient is multiplied by when it comes from another batch: √(its samples / this batch's).
 double previous_gradient_scale(double previous_samples, double samples);
@@ -48,11 +63,14 @@ class BarzilaiBorweinRate {
   Outcome update(const SecantMeasurement& measured);
 
   double rate() const { return rate_; }
-  void set_rate(double rate) { rate_ = rate; }  // after the safeguard, or from a checkpoint
+  void set_rate(double rate) { rate_ = rate; }  // after the safeguard
+  int64_t followed() const { return followed_; }
+  void restore(double rate, int64_t followed) { rate_ = rate, followed_ = followed; }  // from a checkpoint
 
  private:
   BarzilaiBorweinOptions options_;
   double rate_;
+  int64_t followed_ = 0;  // measurements
 };
 
 constexpr double kArmijo = 0.1;

@@ -24,53 +24,73 @@ WorkerRate::WorkerRate(std::vector<Parameter> parameters, const BarzilaiBorweinO
     : parameters_(std::move(parameters)),
       options_(options),
       rate_(options),
-      last_weights_("last_weights", parameters_),
-      last_gradient_("last_gradient", options.exact ? std::vector<Parameter>() : parameters_),
-      numbers_(torch::tensor({options.start_rate, 0.0}, torch::kFloat64)) {}
+      last_weights_("last_weights", options.secant == Secant::ahead ? std::vector<Parameter>() : parameters_),
+      last_gradient_("last_gradient", options.secant == Secant::cheap ? parameters_ : std::vector<Parameter>()),
+      numbers_(torch::zeros({numbers}, torch::kFloat64)) {
+  number(rate_now) = options.start_rate;
+}
 
 double WorkerRate::next(const Batch& batch, const Probes& probes) {
   const torch::NoGradGuard no_grad;
-  double* const numbers = numbers_.data_ptr<double>();
   if (batch.overflow) return rate_.rate();  // the step will be skipped: nothing moved, nothing was learnt
-  rate_.set_rate(numbers[0]);
-  if (numbers[1] > 0) rate_.update(measure(batch, probes));
-  if (options_.safeguard) {
-    const double length = gradient_norm(parameters_);
-    rate_.set_rate(safeguarded(length * length, probes));
+  const auto step = static_cast<int64_t>(number(steps)++);
+  if (measures_in(step, options_)) {
+    if (options_.secant == Secant::ahead || number(last_samples) > 0) rate_.update(measure(batch, probes));
+    if (options_.safeguard) rate_.set_rate(safeguarded(batch, probes));
   }
-  numbers[0] = rate_.rate();
-  remember(batch);
+  number(rate_now) = rate_.rate();
+  number(followed) = static_cast<double>(rate_.followed());
+  number(last_samples) = 0;
+  if (options_.secant != Secant::ahead && measures_in(step + 1, options_)) {
+    remember();
+    number(last_samples) = batch.samples;
+  }
   return rate_.rate();
+}
+
+// The weights after a step of this rate.
+WorkerRate::Tensors WorkerRate::stepped(double rate) const {
+  Tensors weights;
+  for (const Parameter& parameter : parameters_) {
+    const torch::Tensor own = parameter.tensor.detach();
+    weights.push_back(parameter.tensor.grad().defined() && rate > 0 ? own.sub(parameter.tensor.grad(), rate) : own);
+  }
+  return weights;
 }
 
 // Each chunk's sums are added in the order of the table, whoever made them.
 SecantMeasurement WorkerRate::measure(const Batch& batch, const Probes& probes) const {
-  Tensors last_gradient(parameters_.size());
+  Tensors weights, gradient;
   double scale = 1;
-  if (options_.exact) {
-    CHECK_TRUE(probes.gradient_at != nullptr, "exact mode needs gradient_at");
-    Tensors last_weights;
-    for (size_t i = 0; i < parameters_.size(); ++i) last_weights.push_back(last_weights_.of(i));
-    const torch::AutoGradMode with_grad(true);
-    last_gradient = probes.gradient_at(last_weights);
-    CHECK_EQ(last_gradient.size(), parameters_.size());
+  if (options_.secant == Secant::ahead) {
+    weights = stepped(rate_.rate());
   } else {
-    for (size_t i = 0; i < parameters_.size(); ++i) last_gradient[i] = last_gradient_.of(i);
-    scale = previous_gradient_scale(numbers_.data_ptr<double>()[1], batch.samples);
+    for (size_t i = 0; i < parameters_.size(); ++i) weights.push_back(last_weights_.of(i));
   }
-  for (size_t i = 0; i < parameters_.size(); ++i)
-    last_gradient[i] = last_gradient[i].defined() ? with_layout_of(parameters_[i].tensor, last_gradient[i].detach())
-                                                  : torch::zeros_like(parameters_[i].tensor);
+  if (options_.secant == Secant::cheap) {
+    for (size_t i = 0; i < parameters_.size(); ++i) gradient.push_back(last_gradient_.of(i));
+    scale = previous_gradient_scale(number(last_samples), batch.samples);
+  } else {
+    CHECK_TRUE(probes.gradient_at != nullptr, "a second gradient of the batch needs gradient_at");
+    const torch::AutoGradMode with_grad(true);
+    gradient = probes.gradient_at(weights);
+    CHECK_EQ(gradient.size(), parameters_.size());
+  }
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    const torch::Tensor& own = parameters_[i].tensor;
+    weights[i] = with_layout_of(own, weights[i]);
+    gradient[i] = gradient[i].defined() ? with_layout_of(own, gradient[i].detach()) : torch::zeros_like(own);
+  }
 
   const ChunkTable table(parameters_);
   std::vector<SecantSums> parts(table.chunks().size());
   table.for_each([&](const Chunk& chunk) {
     parts[chunk.index] =
-        secant_sums(chunk.weights, last_weights_.at(chunk), chunk.gradient,
-                    last_gradient[chunk.parameter].const_data_ptr<float>() + chunk.begin, scale, chunk.count);
+        secant_sums(chunk.weights, weights[chunk.parameter].const_data_ptr<float>() + chunk.begin, chunk.gradient,
+                    gradient[chunk.parameter].const_data_ptr<float>() + chunk.begin, scale, chunk.count);
   });
-  for (const auto& [i, weights, gradient] : table.others())
-    parts.push_back(sums_on_device(weights, last_weights_.of(i), gradient, last_gradient[i], scale));
+  for (const auto& [i, own_weights, own_gradient] : table.others())
+    parts.push_back(sums_on_device(own_weights, weights[i], own_gradient, gradient[i], scale));
 
   SecantMeasurement measured = {
       .noise = batch.noise, .gradients = batch.gradients, .batch_share = batch.samples / batch.data_samples};
@@ -82,43 +102,36 @@ SecantMeasurement WorkerRate::measure(const Batch& batch, const Probes& probes) 
   return measured;
 }
 
-double WorkerRate::safeguarded(double gradient_squared, const Probes& probes) const {
+double WorkerRate::safeguarded(const Batch& batch, const Probes& probes) const {
   CHECK_TRUE(probes.loss_at != nullptr, "the safeguard needs loss_at");
-  const auto loss_after = [&](double rate) {
-    Tensors weights;
-    for (const Parameter& parameter : parameters_) {
-      const torch::Tensor own = parameter.tensor.detach();
-      weights.push_back(parameter.tensor.grad().defined() && rate > 0 ? own.sub(parameter.tensor.grad(), rate) : own);
-    }
-    return probes.loss_at(weights);
-  };
-  return std::ldexp(rate_.rate(), -armijo_halvings(rate_.rate(), loss_after(0), gradient_squared, loss_after));
+  const auto loss_after = [&](double rate) { return probes.loss_at(stepped(rate)); };
+  const double length = gradient_norm(parameters_), loss = batch.loss ? *batch.loss : loss_after(0);
+  return std::ldexp(rate_.rate(), -armijo_halvings(rate_.rate(), loss, length * length, loss_after));
 }
 
-void WorkerRate::remember(const Batch& batch) {
+void WorkerRate::remember() {
   for (size_t i = 0; i < parameters_.size(); ++i) {
     const torch::Tensor& weights = parameters_[i].tensor;
     last_weights_.of(i).copy_(weights);
-    if (options_.exact) continue;
+    if (options_.secant != Secant::cheap) continue;
     if (weights.grad().defined()) {
       last_gradient_.of(i).copy_(weights.grad());
     } else {
       last_gradient_.of(i).zero_();
     }
   }
-  numbers_.data_ptr<double>()[1] = batch.samples;
 }
 
 Optimizer::State WorkerRate::state() const {
   Optimizer::State state = {{"rate", numbers_}};
-  last_weights_.add_to(state, parameters_);
-  last_gradient_.add_to(state, parameters_);
+  if (options_.secant != Secant::ahead) last_weights_.add_to(state, parameters_);
+  if (options_.secant == Secant::cheap) last_gradient_.add_to(state, parameters_);
   return state;
 }
 
 void WorkerRate::load_state(const Optimizer::State& saved, const std::string& source) {
   copy_state(saved, state(), source);
-  rate_.set_rate(*numbers_.data_ptr<double>());
+  rate_.restore(number(rate_now), static_cast<int64_t>(number(followed)));
 }
 
 }  // namespace paceline

@@ -1,10 +1,11 @@
 // WorkerRate: the learning rate of one worker, from the curvature that its own steps meet (barzilai_borwein.h).
 //
-// Costs a copy of the weights; in exact mode also a gradient per step, otherwise a copy of the gradient; with the
-// safeguard two or more losses per step.
+// Where it measures it costs a gradient (Secant::exact, ahead), with the safeguard one loss or more; in memory a copy
+// of the weights, of Secant::cheap also one of the gradient.
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "paceline/optim/barzilai_borwein.h"
@@ -19,14 +20,15 @@ class WorkerRate {
   struct Batch {
     double samples = 1;
     double data_samples = 1;
-    double noise = 0;       // S², the variance of the gradients that this one is the mean of
-    double gradients = 1;   // k, how many these are
-    bool overflow = false;  // of the loss scale
+    double noise = 0;                 // S², the variance of the gradients that this one is the mean of
+    double gradients = 1;             // k, how many these are
+    bool overflow = false;            // of the loss scale
+    std::optional<double> loss = {};  // of this step, at its weights, where it is known: the safeguard asks otherwise
   };
 
   // This step's batch, with the same dropout and normalisation as its gradient had, at other weights.
   struct Probes {
-    std::function<Tensors(const Tensors& weights)> gradient_at = {};  // for exact mode
+    std::function<Tensors(const Tensors& weights)> gradient_at = {};  // for Secant::exact and ahead
     std::function<double(const Tensors& weights)> loss_at = {};       // for the safeguard
   };
 
@@ -35,20 +37,24 @@ class WorkerRate {
   // The rate of this step. To be called with its gradients in place and the weights not yet updated.
   double next(const Batch& batch, const Probes& probes);
 
-  // "rate" (and the last batch's samples), "last_weights/<parameter>", "last_gradient/<parameter>"
+  // "rate" (and the last batch's samples, steps and measurements), "last_weights/<parameter>",
+  // "last_gradient/<parameter>"
   Optimizer::State state() const;
   void load_state(const Optimizer::State& saved, const std::string& source);
 
  private:
+  enum Number { rate_now, last_samples, steps, followed, numbers };
+  double& number(Number which) const { return numbers_.data_ptr<double>()[which]; }
   SecantMeasurement measure(const Batch& batch, const Probes& probes) const;
-  double safeguarded(double gradient_squared, const Probes& probes) const;
-  void remember(const Batch& batch);
+  Tensors stepped(double rate) const;
+  double safeguarded(const Batch& batch, const Probes& probes) const;
+  void remember();
 
   std::vector<Parameter> parameters_;
   BarzilaiBorweinOptions options_;
   BarzilaiBorweinRate rate_;
   StateTensors last_weights_, last_gradient_;
-  torch::Tensor numbers_;  // the rate; samples of the last batch, 0: there was none
+  torch::Tensor numbers_;  // f64; last_samples is 0 where the last step was not remembered
 };
 
 }  // namespace paceline

@@ -55,11 +55,13 @@ TEST(WorkerRate, FindsItsWayFromARateTenTimesOff) {
   EXPECT_LT(tuned, 100);
   for (const double times : {0.1, 10.0}) {
     EXPECT_GT(gradients_needed([&](Quadratic&) { return times * Quadratic::kTunedRate; }), 2 * tuned) << times;
-    for (const bool exact : {true, false}) {
-      BarzilaiBorweinOptions options = published_barzilai_borwein(times * Quadratic::kTunedRate, 10);
-      options.exact = exact;
-      EXPECT_LE(with_worker_rate(options), 2 * tuned) << times << (exact ? " exact" : " cheap");
+    const double start = times * Quadratic::kTunedRate;
+    for (const Secant secant : {Secant::exact, Secant::cheap, Secant::ahead}) {
+      BarzilaiBorweinOptions options = published_barzilai_borwein(start, 10);
+      options.secant = secant;
+      EXPECT_LE(with_worker_rate(options), 2 * tuned) << times << ", secant " << static_cast<int>(secant);
     }
+    EXPECT_LE(with_worker_rate(steady_barzilai_borwein(start, 10)), 2 * tuned) << times;
   }
 }
 
@@ -69,11 +71,53 @@ TEST(WorkerRate, TheUsefulSettingRescuesARateSetTooLow) {
   EXPECT_LT(2 * with_worker_rate(useful_barzilai_borwein(low, 1)), plain);
 }
 
+TEST(WorkerRate, MeasuresInTheFirstStepsThenNowAndThen) {
+  Quadratic problem;
+  WorkerRate rate(problem.parameters(), steady_barzilai_borwein(0.01, 10));
+  std::vector<int> measured;
+  for (int step = 0; step < 31; ++step) {
+    problem.make_gradient();
+    const int before = problem.gradients();
+    problem.move(rate.next({.loss = problem.loss()}, problem.probes()));
+    if (problem.gradients() > before) measured.push_back(step);
+  }
+  EXPECT_THAT(measured, ::testing::ElementsAre(0, 1, 2, 3, 4, 10, 20, 30));
+}
+
+// Whatever the start was.
+TEST(WorkerRate, TheFirstMeasurementReplacesAStartThatDoesNotCount) {
+  for (const double start : {1e-4, 0.03}) {
+    torch::Tensor weight = torch::ones({4}).requires_grad_();
+    BarzilaiBorweinOptions options = steady_barzilai_borwein(start, 10);
+    options.safeguard = false;
+    WorkerRate rate({{"w", weight, true}}, options);
+    weight.mutable_grad() = torch::full({4}, 5.0);
+    const auto gradient_at = [](const WorkerRate::Tensors& weights) { return WorkerRate::Tensors{5 * weights[0]}; };
+    EXPECT_NEAR(rate.next({}, {.gradient_at = gradient_at}), 1.5 / 5, 1e-3);
+  }
+}
+
+// A slope with hardly any curvature and a wall behind it: what the curvature proposes leads into the wall.
+TEST(WorkerRate, TheSafeguardLooksAtTheRateThatIsTaken) {
+  torch::Tensor weight = torch::ones({1}).requires_grad_();
+  const auto loss_at = [](const WorkerRate::Tensors& w) {
+    return (w[0] + 0.005 * w[0].square() + 50 * w[0].clamp_max(0).square()).sum().item<double>();
+  };
+  const auto gradient_at = [](const WorkerRate::Tensors& w) {
+    return WorkerRate::Tensors{1 + 0.01 * w[0] + 100 * w[0].clamp_max(0)};
+  };
+  WorkerRate rate({{"w", weight, true}}, steady_barzilai_borwein(0.01, 1000));
+  weight.mutable_grad() = gradient_at({weight.detach()})[0];
+  const double taken = rate.next({}, {.gradient_at = gradient_at, .loss_at = loss_at});
+  EXPECT_GT(taken, 0.1);
+  EXPECT_LT(loss_at({weight.detach() - taken * weight.grad()}), loss_at({weight.detach()}));
+}
+
 TEST(WorkerRate, MeasuresTheCurvatureInEitherPrecision) {
   for (const torch::Dtype dtype : {torch::kFloat32, torch::kFloat64}) {
     torch::Tensor weight = torch::ones({70'000}, dtype).requires_grad_();  // several chunks
     BarzilaiBorweinOptions options = published_barzilai_borwein(0.01, 10);
-    options.exact = false, options.safeguard = false;
+    options.secant = Secant::cheap, options.safeguard = false;
     WorkerRate rate({{"w", weight, true}}, options);
     for (int step = 0; step < 2; ++step) {
       weight.mutable_grad() = 4 * weight.detach();
@@ -87,7 +131,7 @@ TEST(WorkerRate, MeasuresTheCurvatureInEitherPrecision) {
 TEST(WorkerRate, ScalesTheGradientOfABatchOfAnotherSize) {
   torch::Tensor weight = torch::ones({4}).requires_grad_();
   BarzilaiBorweinOptions options = published_barzilai_borwein(0.5, 10);
-  options.exact = false, options.safeguard = false;
+  options.secant = Secant::cheap, options.safeguard = false;
   WorkerRate rate({{"w", weight, true}}, options);
   weight.mutable_grad() = torch::ones({4});
   rate.next({.samples = 64, .data_samples = 16}, {});
@@ -99,7 +143,7 @@ TEST(WorkerRate, ScalesTheGradientOfABatchOfAnotherSize) {
 TEST(WorkerRate, AnOverflowTeachesNothing) {
   torch::Tensor weight = torch::ones({4}).requires_grad_();
   BarzilaiBorweinOptions options = published_barzilai_borwein(0.5, 10);
-  options.exact = false, options.safeguard = false;
+  options.secant = Secant::cheap, options.safeguard = false;
   WorkerRate rate({{"w", weight, true}}, options);
   weight.mutable_grad() = torch::ones({4});
   rate.next({}, {});
@@ -111,9 +155,8 @@ TEST(WorkerRate, AnOverflowTeachesNothing) {
 }
 
 TEST(WorkerRate, RestoredStateContinuesBitForBit) {
-  for (const bool exact : {true, false}) {
-    BarzilaiBorweinOptions options = published_barzilai_borwein(0.02, 10);
-    options.exact = exact;
+  for (BarzilaiBorweinOptions options :
+       {published_barzilai_borwein(0.02, 10), useful_barzilai_borwein(0.02, 10), steady_barzilai_borwein(0.02, 10)}) {
     Quadratic problem;
     WorkerRate whole(problem.parameters(), options);
     for (int step = 0; step < 4; ++step) {
