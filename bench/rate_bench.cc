@@ -70,8 +70,8 @@ class Descent {
                           {}, "never");
     };
     batches_ = open(data_.train, static_cast<uint64_t>(settings.batch));
-    const TrainingBatch all = open(data_.test, data_.test->size())->next();
-    test_ = {all.images.clone(), all.labels.clone(), all.count, all.global_count};
+    tests_ = open(data_.test, data_.test->size());
+    test_ = tests_->next();
   }
 
   const std::vector<Parameter>& parameters() const { return parameters_; }
@@ -151,8 +151,8 @@ class Descent {
   DatasetPair data_;
   std::shared_ptr<Model> model_;
   std::vector<Parameter> parameters_;
-  std::unique_ptr<Batches> batches_;
-  TrainingBatch batch_, test_;
+  std::unique_ptr<Batches> batches_, tests_;
+  TrainingBatch batch_, test_;  // in their memory
   double step_loss_ = 0;
 };
 
