@@ -6,6 +6,7 @@
 
 #include "paceline/collectives/sum_over_ranks.h"
 #include "paceline/comm/device_sharing.h"
+#include "paceline/core/clock.h"
 #include "paceline/core/error.h"
 #include "paceline/models/initialise.h"
 #include "paceline/models/layers.h"
@@ -128,15 +129,18 @@ std::unique_ptr<LossScaler> build_loss_scaler(const Recipe& recipe, torch::Devic
   return std::make_unique<LossScaler>(LossScale(loss_scale_options(recipe.precision)), device);
 }
 
-void synchronise_batch_norm(const Recipe& recipe, Model& model, Group& group) {
+void synchronise_batch_norm(const Recipe& recipe, Model& model, Group& group, int64_t& exchange_ns) {
   if (!recipe.batch_norm.sync || group.size() == 1) return;
   if (recipe.batch.fill > 0)
     recipe.refuse("batch_norm.sync", "does not go with batch.fill, which leaves ranks without samples");
   for (const auto& module : model.modules()) {
     auto* const layer = dynamic_cast<BatchNorm2d*>(module.get());
     if (layer == nullptr) continue;
-    layer->synchronise([&group](torch::Tensor& numbers) {
+    layer->synchronise([&group, &exchange_ns](torch::Tensor& numbers) {
+      const SteadyClock clock;
+      const int64_t begin_ns = clock.now_ns();
       sum_over_ranks(group, {numbers.data_ptr(), static_cast<size_t>(numbers.numel()), DType::f64});
+      exchange_ns += clock.now_ns() - begin_ns;
     });
   }
 }

@@ -28,7 +28,8 @@ std::unique_ptr<Reducer> build_reducer(const Recipe& recipe, const Catalog& cata
 // Null without loss scaling.
 std::unique_ptr<LossScaler> build_loss_scaler(const Recipe& recipe, torch::Device device);
 // Where the recipe wants it, the model's batch normalisation is over all ranks from now on. The group must outlive it.
-void synchronise_batch_norm(const Recipe& recipe, Model& model, Group& group);
+// `exchange_ns`: what statistics take to travel is added to it, within forward and backward.
+void synchronise_batch_norm(const Recipe& recipe, Model& model, Group& group, int64_t& exchange_ns);
 // train.threads, or this host's cores shared among its ranks.
 int threads_per_rank(const Recipe& recipe, const Group& group);
 // Where this rank computes; a CUDA device becomes the current one of this thread. Ranks of a host take its devices in

@@ -53,7 +53,7 @@ Trainer::Trainer(Recipe recipe, Group& group, TrainerOptions options)
       costs_(group_, host_name()),
       speed_(clock_.now_ns()) {
   settle_device(recipe_, device_);
-  synchronise_batch_norm(recipe_, *model_, group_);
+  synchronise_batch_norm(recipe_, *model_, group_, exchange_ns_);
   state_.seed = recipe_.train.seed;
   at::set_num_threads(threads_per_rank(recipe_, group_));
 }

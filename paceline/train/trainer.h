@@ -135,6 +135,7 @@ class Trainer {
   bool together_ = true;  // all ranks have the same weights
   std::string diverged_;  // what this rank has found and not all know yet
   ReplicaAverage::Samples since_average_;
+  int64_t exchange_ns_ = 0;                // of synchronised statistics, in the last step
   double computed_s_ = 0;                  // in the last step
   bool stop_asked_ = false;                // by any rank, in the last step
   std::vector<LayerFigures> layers_seen_;  // by the last diagnosis

@@ -6,6 +6,7 @@
 #include <array>
 #include <chrono>
 #include <thread>
+#include <utility>
 
 #include "paceline/collectives/group_text.h"
 #include "paceline/collectives/sum_over_ranks.h"
@@ -28,7 +29,12 @@ std::string Trainer::plan_json() const {
 
 Reducer::Cost Trainer::take_cost() {
   if (stale_) return stale_->take_cost();
-  return average_ ? average_->take_cost() : reducer_->take_cost();
+  if (average_) return average_->take_cost();
+  Reducer::Cost cost = reducer_->take_cost();
+  const int64_t exchange_ns = std::exchange(exchange_ns_, 0);
+  cost.busy_ns += exchange_ns;
+  cost.exposed_ns += exchange_ns;
+  return cost;
 }
 
 // A rank alone that diverged touches its weights no more, and waits for the others to hear of it.

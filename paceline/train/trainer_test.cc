@@ -6,6 +6,7 @@
 #include "paceline/core/error.h"
 #include "paceline/models/layers.h"
 #include "paceline/models/state.h"
+#include "paceline/train/assemble.h"
 #include "paceline/train/test_network.h"
 
 namespace paceline {
@@ -299,6 +300,22 @@ TEST(TrainerRanks, SynchronisedBatchNormIsThatOfOneRank) {
   const Outcome together = train_cnn(2, true, {"batch.global=25", "batch_norm.sync=true"});
   EXPECT_GT(largest_difference(one, apart), 1e-3);     // each rank normalises over its own samples
   EXPECT_LT(largest_difference(one, together), 1e-4);  // its running statistics too
+}
+
+// Also in a step whose gradients need no time at all to travel.
+TEST(TrainerRanks, WhatStatisticsTakeToTravelIsCounted) {
+  run_ranks(2, [](Group& group) {
+    const ModelOptions options = {.classes = 4, .channels = 1, .image_size = 8};
+    const auto model = std::make_shared<TinyCnn>(options, /*normalised=*/true);
+    int64_t exchange_ns = 0;
+    synchronise_batch_norm(recipe({"batch_norm.sync=true"}), *model, group, exchange_ns);
+    model->train();
+    const torch::Tensor logits = model->forward(torch::randn({3, 1, 8, 8}));
+    const int64_t of_forward_ns = exchange_ns;
+    EXPECT_GT(of_forward_ns, 0);
+    logits.sum().backward();
+    EXPECT_GT(exchange_ns, of_forward_ns);
+  });
 }
 
 TEST(TrainerRanks, StatisticsOfTheLastStepAndRecomputedOnesAreEvaluated) {
