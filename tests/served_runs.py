@@ -23,11 +23,6 @@ epochs = 1
 threads = 1
 """
 
-# For runs that are compared to 1e-5. Sums differ by rounding from run to run, and where two numbers are the same but for that, max-pooling takes either: with
-# the usual rate a run then differs from itself by up to 0.004, with this one by 2e-6. A step that is lost makes 0.1.
-GENTLE = SMALL + "\n[optimizer]\nrate = 0.001\n"
-
-
 
 def child_of(parent, *signs):
     """The child with all of these variables ("PACELINE_WORKER=2") in its environment, or options ("--shard=0/2") among its arguments; None: there is none."""
