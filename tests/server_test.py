@@ -90,21 +90,20 @@ class ServerTest(unittest.TestCase):
 
     def test_a_run_goes_on_from_its_checkpoint(self):
         recipe = self.recipe(SMALL.replace("train_samples = 2000", "train_samples = 250").replace("epochs = 1", "epochs = 4"))
-        # Sums differ by rounding from run to run, and where two numbers are the same but for that, max-pooling may take either: on such a
-        # seed a whole run differs from itself by 0.004 after 16 steps. What a resume loses, it loses with every seed.
-        differences = []
-        for seed in (2, 3, 4):
-            whole, parts = f"whole{seed}", f"parts{seed}"
-            keys = ["--set", "sync.policy=bsp", "--set", "sync.servers=2", "--set", f"train.seed={seed}"]
-            self.train(recipe, whole, *keys, ranks=2)
-            self.train(recipe, parts, *keys, "--set", "train.max_steps=6", ranks=2)
-            self.train(recipe, parts, *keys, "--resume", ranks=2)
-            self.assertEqual(self.summary(parts)["samples"], 1000)
-            self.assertEqual(self.summary(parts)["steps"], self.summary(whole)["steps"])
-            differences.append(largest_difference(read_weights(self.folder / whole), read_weights(self.folder / parts)))
-            if differences[-1] < 1e-5:
-                break
-        self.assertLess(min(differences), 1e-5, differences)
+        keys = ["--set", "sync.policy=bsp", "--set", "sync.servers=2"]
+        self.train(recipe, "whole", *keys, ranks=2)
+        self.train(recipe, "parts", *keys, "--set", "train.max_steps=6", ranks=2)
+        self.train(recipe, "parts", *keys, "--resume", ranks=2)
+        self.assertEqual(self.summary("parts")["samples"], 1000)
+        self.assertEqual(self.summary("parts")["steps"], self.summary("whole")["steps"])
+        self.assertEqual(largest_difference(read_weights(self.folder / "whole"), read_weights(self.folder / "parts")), 0)
+
+    def test_two_runs_of_bsp_have_the_same_bits_whoever_is_slow(self):
+        recipe = self.recipe(SMALL.replace("train_samples = 2000", "train_samples = 500").replace("epochs = 1", "epochs = 2"))
+        for out, slow in (("one", "[1,1,2]"), ("other", "[2,1,1]")):
+            self.train(recipe, out, "--set", "sync.policy=bsp", "--set", "sync.servers=2", "--set", f"sync.slowdown={slow}", ranks=3)
+        self.assertEqual(self.summary("one")["weights_sha256"], self.summary("other")["weights_sha256"])
+        self.assertEqual(self.summary("one")["test_loss"], self.summary("other")["test_loss"])
 
     def test_a_run_that_lost_its_servers_says_how_many_updates_went(self):
         recipe = self.recipe(SMALL.replace("epochs = 1", "epochs = 4"))
@@ -158,7 +157,7 @@ class ServerTest(unittest.TestCase):
             self.assertIn(f"{name} killed by signal 9 (Killed): it was started again", errors)
         self.assertEqual(self.summary("disturbed")["samples"], 6000)
         self.assertEqual(self.summary("disturbed")["steps"], self.summary("undisturbed")["steps"])
-        self.assertLess(largest_difference(read_weights(self.folder / "undisturbed"), read_weights(self.folder / "disturbed")), 1e-5)
+        self.assertEqual(self.summary("undisturbed")["weights_sha256"], self.summary("disturbed")["weights_sha256"])
 
     def test_kills_at_random_moments_over_all_policies(self):
         """Servers, the coordinator among them, and workers: the run ends by itself, with every sample used, and has learnt what it would have."""

@@ -115,7 +115,7 @@ std::vector<DeclaredSection> training_sections() {
        .meaning = "how often to record the norms of every layer's weights, gradient and update; 0: never",
        .range = from_to(0, kMostSteps), .unit = "steps"},
       {.name = "deterministic", .member = [](auto& r) -> auto& { return r.train.deterministic; },
-       .meaning = "the same bits in every run, also on the GPU, at some cost; on the CPU they always are",
+       .meaning = "the same bits in every run, also on the GPU, at some cost; on the CPU they always are, on a parameter server with bsp",
        .applies = with("train.device", {"cuda"})},
       {.name = "graph", .member = [](auto& r) -> auto& { return r.train.graph; },
        .meaning = "record a step once and replay it as one CUDA graph, where the step allows that: on one GPU (auto), over several, too (always), or never",

@@ -68,6 +68,7 @@ Coordinator::Outgoing Coordinator::join(int worker, uint64_t incarnation, int64_
     join.incarnation = incarnation;
     happened(join, out);
   }
+  take_pushes(now_ns, out);
   heard(worker, now_ns);
   return out;
 }
@@ -76,6 +77,7 @@ Coordinator::Outgoing Coordinator::leave(int worker, int64_t now_ns) {
   Outgoing out;
   if (!members_.contains(worker)) return out;
   happened(event(EventKind::leave, worker, now_ns), out);
+  take_pushes(now_ns, out);
   out.gone.push_back(worker);
   return out;
 }
@@ -97,6 +99,7 @@ Coordinator::Outgoing Coordinator::tick(int64_t now_ns) {
     out.gone.push_back(id);
   }
   give_up_absent(now_ns, out);
+  take_pushes(now_ns, out);
   return out;
 }
 
@@ -132,11 +135,27 @@ Coordinator::Outgoing Coordinator::staged(int shard, int worker, const PushNews&
   member.heard_ns = now_ns;
   member.push = push;
   member.staged_on.insert(shard);
-  if (static_cast<int>(member.staged_on.size()) < options_.shards) return out;
-  CoordinatorEvent pushed = event(EventKind::push, worker, now_ns);
-  pushed.push = push;
-  happened(pushed, out);
+  if (policy_->waits_for_all())
+    take_pushes(now_ns, out);
+  else if (has_pushed(member))
+    take_push(worker, now_ns, out);
   return out;
+}
+
+bool Coordinator::has_pushed(const Member& member) const {
+  return static_cast<int>(member.staged_on.size()) == options_.shards;
+}
+
+void Coordinator::take_push(int worker, int64_t now_ns, Outgoing& out) {
+  CoordinatorEvent pushed = event(EventKind::push, worker, now_ns);
+  pushed.push = members_.at(worker).push;
+  happened(pushed, out);
+}
+
+void Coordinator::take_pushes(int64_t now_ns, Outgoing& out) {
+  if (!policy_->waits_for_all() || policy_->to_come() > 0) return;
+  std::optional<int> next = leases_.earliest();
+  for (; next && has_pushed(members_.at(*next)); next = leases_.earliest()) take_push(*next, now_ns, out);
 }
 
 void Coordinator::check_push(int worker, const PushNews& push) const {

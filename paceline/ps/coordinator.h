@@ -99,7 +99,9 @@ class Coordinator {
   void heard(int worker, int64_t now_ns);
   Outgoing tick(int64_t now_ns);  // who was silent for too long leaves; who never came is not expected any longer
 
-  // A shard has all of a worker's push. The push happens when every shard has it; news that is old is ignored.
+  // A shard has all of a worker's push. The push happens when every shard has it and, under a policy that waits for
+  // all, those of earlier shares have happened: whoever comes first, gradients are summed in the order of the samples,
+  // so that two runs have the same bits. News that is old is ignored.
   // Throws PeerError where shards were told different things, or the worker has no such assignment.
   Outgoing staged(int shard, int worker, const PushNews& push, int64_t now_ns);
 
@@ -150,6 +152,9 @@ class Coordinator {
   CoordinatorEvent event(CoordinatorEvent::Kind kind, int worker, int64_t now_ns) const;
   void happened(const CoordinatorEvent& event, Outgoing& out);  // all that follows from an event
   void join_again(int worker, Outgoing& out);
+  bool has_pushed(const Member& member) const;  // all of it, to all shards
+  void take_push(int worker, int64_t now_ns, Outgoing& out);
+  void take_pushes(int64_t now_ns, Outgoing& out);  // all that need not wait for another's, if the policy waits for all
   void tell(const SyncEvent& event, uint64_t sequence, Outgoing& out);
   void use_standby(int64_t time_ns, Outgoing& out);
   bool assign(const Decision& release);

@@ -88,6 +88,27 @@ TEST_P(CoordinatorHistories, EndWithEveryShareUsedOnce) {
   EXPECT_GT(deaths, 100);
 }
 
+// In whatever order workers come, compute and are heard of: all that changes weights is the same, to the order.
+TEST(CoordinatorOrder, UnderBspIsThatOfTheSamples) {
+  const auto changes = [](uint64_t seed) {
+    CoordinatorWorldOptions options;
+    options.seed = seed;
+    options.worker_ids = options.coordinator.sync.workers = 4;
+    options.coordinator.shards = 2;
+    options.coordinator.lease_ns = 1'000'000'000;
+    options.coordinator.plan = {.data_size = 50, .total_samples = 100, .global_batch = 8, .workers = 4};
+    CoordinatorWorld world(options);
+    EXPECT_TRUE(world.run(0));
+    std::vector<std::string> changes;
+    for (const Command& command : world.log())
+      if (command.decision.kind != Decision::Kind::release) changes.push_back(to_text(command.decision));
+    return changes;
+  };
+  const std::vector<std::string> expected = changes(0);
+  EXPECT_GT(expected.size(), 60u);
+  for (uint64_t seed = 1; seed < 20; ++seed) EXPECT_EQ(changes(seed), expected) << seed;
+}
+
 INSTANTIATE_TEST_SUITE_P(Policies, CoordinatorHistories,
                          testing::Values(PolicyCase{"bsp", {}}, PolicyCase{"asp", {.penalty = "linear"}},
                                          PolicyCase{"ssp", {.staleness = 1}}, PolicyCase{"easgd", {}},

@@ -74,7 +74,7 @@ TEST(CoordinatorTest, AJoinGivesSamplesAndParameters) {
   ASSERT_EQ(out.go.size(), 1u);
   EXPECT_EQ(out.go[0].worker, 1);
   EXPECT_EQ(out.go[0].assignment->sequence, 1u);
-  EXPECT_EQ(out.go[0].assignment->lease.number, 0u);
+  EXPECT_EQ(out.go[0].assignment->lease.number, 1u);  // share 1 of the first batch is worker 1's
   EXPECT_THAT(out.gone, IsEmpty());
   EXPECT_THROW(coordinator.join(-1, 1, 5), PeerError);
   EXPECT_THROW(coordinator.join(Coordinator::kFirstObserver, 1, 5), PeerError);
@@ -105,9 +105,42 @@ TEST(CoordinatorTest, APushHappensWhenAllShardsHaveIt) {
   EXPECT_THAT(coordinator.staged(0, 9, news_of(one), 5).events, IsEmpty());  // of nobody
 }
 
+// Sums of the same numbers in another order have other bits.
+TEST(CoordinatorTest, WhoWaitsForAllSumsInTheOrderOfTheSamples) {
+  CoordinatorOptions options = with("bsp", 8);
+  options.sync.workers = options.plan.workers = 4;
+  options.plan.global_batch = 4;
+  Coordinator coordinator = make(options);
+  const auto accumulated = [](const Outgoing& out) {
+    std::vector<int> workers;
+    for (const Command& command : out.commands)
+      if (command.decision.kind == Kind::accumulate) workers.push_back(command.decision.worker);
+    return workers;
+  };
+  std::map<int, Assignment> given;
+  for (const int worker : {2, 0, 3}) given[worker] = joined(coordinator, worker, 1);
+  EXPECT_THAT(accumulated(coordinator.staged(0, 0, news_of(given[0]), 1)), IsEmpty());  // 1 has not come
+  Outgoing out = coordinator.join(1, 1, 2);
+  EXPECT_THAT(accumulated(out), ElementsAre(0));
+  given[1] = out.go.at(0).assignment.value();
+  for (const auto& [worker, assignment] : given) EXPECT_EQ(assignment.lease.share, worker);
+
+  EXPECT_THAT(accumulated(coordinator.staged(0, 3, news_of(given[3]), 3)), IsEmpty());
+  EXPECT_THAT(accumulated(coordinator.staged(0, 1, news_of(given[1]), 4)), ElementsAre(1));
+  out = coordinator.staged(0, 2, news_of(given[2]), 5);
+  EXPECT_THAT(accumulated(out), ElementsAre(2, 3));
+  EXPECT_THAT(who(out), ElementsAre(0, 1, 2, 3));
+
+  for (const Outgoing::Go& go : out.go) given[go.worker] = go.assignment.value();
+  for (const int worker : {3, 2, 1})
+    EXPECT_THAT(accumulated(coordinator.staged(0, worker, news_of(given[worker]), 6)), IsEmpty());
+  EXPECT_THAT(accumulated(coordinator.leave(0, 7)), ElementsAre(1, 2, 3));  // who is gone is not waited for
+}
+
 TEST(CoordinatorTest, NewsThatCannotBeIsRefused) {
   Coordinator coordinator = make(with("bsp", 4, 2));
   const PushNews right = news_of(joined(coordinator, 0, 1));
+  joined(coordinator, 1, 1);
   const auto refused = [&](auto change) {
     PushNews news = right;
     change(news);
@@ -142,6 +175,7 @@ TEST(CoordinatorTest, WhoComesBackGetsItsAssignmentAgain) {
 TEST(CoordinatorTest, ANewIncarnationTakesThePlaceOfTheOldOne) {
   Coordinator coordinator = make(with("bsp", 4, 2));
   const Assignment old = joined(coordinator, 0, 1);
+  joined(coordinator, 1, 1);
   coordinator.staged(0, 0, news_of(old), 1);  // never on shard 1
   const Outgoing out = coordinator.join(0, 2, 3);
   ASSERT_EQ(out.events.size(), 2u);
@@ -195,10 +229,9 @@ TEST(CoordinatorTest, WhoIsSilentIsGoneAndItsSamplesAreAnothers) {
 TEST(CoordinatorTest, ARoundDoesNotWaitForWhoGotNoSamples) {
   Coordinator coordinator = make(with("bsp", 1));
   const Assignment zero = joined(coordinator, 0, 1);
-  Outgoing out = coordinator.staged(0, 0, news_of(zero), 1);
-  EXPECT_THAT(kinds(out.commands), ElementsAre(Kind::accumulate));
-  out = coordinator.join(1, 1, 2);
-  EXPECT_THAT(kinds(out.commands), ElementsAre(Kind::step));
+  EXPECT_THAT(coordinator.staged(0, 0, news_of(zero), 1).commands, IsEmpty());
+  const Outgoing out = coordinator.join(1, 1, 2);
+  EXPECT_THAT(kinds(out.commands), ElementsAre(Kind::accumulate, Kind::step));
   EXPECT_THAT(who(out), testing::UnorderedElementsAre(0, 1));
   EXPECT_TRUE(coordinator.over());
 }

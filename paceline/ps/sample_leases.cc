@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -72,12 +73,24 @@ std::optional<SampleLease> SampleLeases::lease(int worker) {
   std::optional<SampleLease> lease;
   if (!returned_.empty()) {
     lease = returned_.extract(returned_.begin()).mapped();
-  } else if (next_) {
-    lease = next_;
-    next_ = after(*lease);
+  } else if (available()) {
+    lease = take_new(worker);
   }
-  if (lease) held_.emplace(worker, *lease);
+  if (lease) {
+    held_.emplace(worker, *lease);
+    holders_.emplace(lease->number, worker);
+  }
   return lease;
+}
+
+SampleLease SampleLeases::take_new(int worker) {
+  if (begun_.empty()) {
+    const uint64_t step = next_->step;
+    for (; next_ && next_->step == step; next_ = after(*next_)) begun_.emplace(next_->number, *next_);
+  }
+  auto chosen = std::ranges::find(begun_, worker, [](const auto& each) { return each.second.share; });
+  if (chosen == begun_.end()) chosen = begun_.begin();
+  return begun_.extract(chosen).mapped();
 }
 
 std::optional<SampleLease> SampleLeases::held(int worker) const {
@@ -85,11 +98,16 @@ std::optional<SampleLease> SampleLeases::held(int worker) const {
   return found == held_.end() ? std::nullopt : std::optional(found->second);
 }
 
+std::optional<int> SampleLeases::earliest() const {
+  return holders_.empty() ? std::nullopt : std::optional(holders_.begin()->second);
+}
+
 void SampleLeases::use(int worker) {
   const auto found = held_.find(worker);
   CHECK_TRUE(found != held_.end(), "worker {} has used a share, but has none", worker);
   used_samples_ += found->second.range.size();
   ++used_shares_;
+  holders_.erase(found->second.number);
   held_.erase(found);
 }
 
@@ -97,6 +115,7 @@ void SampleLeases::give_back(int worker) {
   const auto found = held_.find(worker);
   if (found == held_.end()) return;
   returned_.emplace(found->second.number, found->second);
+  holders_.erase(found->second.number);
   held_.erase(found);
 }
 
@@ -104,7 +123,7 @@ void SampleLeases::give_back_all() {
   while (!held_.empty()) give_back(held_.begin()->first);
 }
 
-bool SampleLeases::available() const { return next_ || !returned_.empty(); }
+bool SampleLeases::available() const { return next_ || !begun_.empty() || !returned_.empty(); }
 bool SampleLeases::all_used() const { return !available() && held_.empty(); }
 uint64_t SampleLeases::used_samples() const { return used_samples_; }
 uint64_t SampleLeases::used_shares() const { return used_shares_; }
@@ -113,8 +132,10 @@ std::string SampleLeases::save() const {
   nlohmann::json state = {{"used_samples", used_samples_},
                           {"used_shares", used_shares_},
                           {"next", next_ ? to_json(*next_) : nlohmann::json()},
+                          {"begun", nlohmann::json::array()},
                           {"returned", nlohmann::json::array()},
                           {"held", nlohmann::json::array()}};
+  for (const auto& [number, lease] : begun_) state["begun"].push_back(to_json(lease));
   for (const auto& [number, lease] : returned_) state["returned"].push_back(to_json(lease));
   for (const auto& [worker, lease] : held_) state["held"].push_back({worker, to_json(lease)});
   return state.dump();
@@ -127,15 +148,22 @@ void SampleLeases::load(const std::string& text) {
     loaded.used_samples_ = state.at("used_samples").get<uint64_t>();
     loaded.used_shares_ = state.at("used_shares").get<uint64_t>();
     loaded.next_ = state.at("next").is_null() ? std::nullopt : std::optional(lease_from(state.at("next")));
-    for (const nlohmann::json& saved : state.at("returned")) {
-      const SampleLease lease = lease_from(saved);
-      loaded.returned_.emplace(lease.number, lease);
+    const auto load_into = [&](std::map<uint64_t, SampleLease>& leases, const char* key) {
+      for (const nlohmann::json& saved : state.value(key, nlohmann::json::array())) {
+        const SampleLease lease = lease_from(saved);
+        leases.emplace(lease.number, lease);
+      }
+    };
+    load_into(loaded.begun_, "begun");
+    load_into(loaded.returned_, "returned");
+    for (const nlohmann::json& saved : state.at("held")) {
+      const auto [held, added] = loaded.held_.emplace(saved.at(0).get<int>(), lease_from(saved.at(1)));
+      if (added) loaded.holders_.emplace(held->second.number, held->first);
     }
-    for (const nlohmann::json& saved : state.at("held"))
-      loaded.held_.emplace(saved.at(0).get<int>(), lease_from(saved.at(1)));
-    // All were leased; but of a plan that has become longer there are more.
+    // The last batch was begun; but of a plan that has become longer there are more.
     if (!loaded.next_)
-      loaded.next_ = loaded.share_numbered(loaded.used_shares_ + loaded.held_.size() + loaded.returned_.size());
+      loaded.next_ = loaded.share_numbered(loaded.used_shares_ + loaded.held_.size() + loaded.returned_.size() +
+                                           loaded.begun_.size());
     *this = std::move(loaded);
   } catch (const nlohmann::json::exception& error) {
     throw DataError(

@@ -3,7 +3,9 @@
 //
 // The samples of a run are cut into global batches (data/sampler.h) and these into shares, one for each expected
 // worker, in one fixed order. A lease is a share that a worker has and has not given back; a share is used when its
-// gradient has been pushed. What a worker had that left is leased again, first. Pure: no clock, no chance.
+// gradient has been pushed. What a worker had that left is leased again, first; of what nobody had, worker k gets share
+// k of the batch, where that is left: so whoever comes first, the same workers see the same samples. Pure: no clock, no
+// chance.
 #pragma once
 
 #include <cstdint>
@@ -43,9 +45,10 @@ class SampleLeases {
   // The worker's next share; nothing when all are leased or used. REQUIRES: the worker has none.
   std::optional<SampleLease> lease(int worker);
   std::optional<SampleLease> held(int worker) const;
-  void use(int worker);        // its gradient has been pushed. REQUIRES: it has one
-  void give_back_all();        // of a run that goes on from a checkpoint: nobody has any
-  void give_back(int worker);  // it is gone; nothing happens where it has none
+  std::optional<int> earliest() const;  // who has the share of the lowest number
+  void use(int worker);                 // its gradient has been pushed. REQUIRES: it has one
+  void give_back_all();                 // of a run that goes on from a checkpoint: nobody has any
+  void give_back(int worker);           // it is gone; nothing happens where it has none
 
   bool available() const;  // whether lease() would give one
   bool all_used() const;
@@ -63,9 +66,13 @@ class SampleLeases {
   std::optional<SampleLease> after(const SampleLease& lease) const;
 
   LeasePlan plan_;
-  std::optional<SampleLease> next_;  // the first that was never leased; nothing: all were
+  SampleLease take_new(int worker);
+
+  std::map<uint64_t, SampleLease> begun_;  // of the newest batch of which one was leased: those that never were
+  std::optional<SampleLease> next_;        // the first of the batch after it; nothing: there is none
   std::map<uint64_t, SampleLease> returned_;
   std::map<int, SampleLease> held_;
+  std::map<uint64_t, int> holders_;  // of the numbers
   uint64_t used_samples_ = 0;
   uint64_t used_shares_ = 0;
 };

@@ -85,6 +85,26 @@ TEST(SampleLeasesTest, WhatWasGivenBackIsLeasedFirstLowestNumberFirst) {
   EXPECT_EQ(leases.used_samples(), 1u);
 }
 
+TEST(SampleLeasesTest, AWorkerGetsItsOwnShareOfABatchThatIsBegunOrElseTheFirstThatIsLeft) {
+  SampleLeases leases(small_plan());
+  EXPECT_EQ(leases.earliest(), std::nullopt);
+  EXPECT_EQ(leases.lease(2)->number, 2u);
+  EXPECT_EQ(leases.lease(7)->number, 0u);
+  EXPECT_EQ(leases.lease(0)->number, 1u);
+  EXPECT_EQ(leases.lease(1)->number, 4u);  // of the next batch
+  EXPECT_EQ(leases.lease(3)->number, 3u);
+  EXPECT_EQ(leases.earliest(), 7);
+  leases.use(7);
+  EXPECT_EQ(leases.earliest(), 0);
+  leases.give_back(0);
+  EXPECT_EQ(leases.earliest(), 2);
+  SampleLeases again(small_plan());
+  again.load(leases.save());
+  EXPECT_EQ(again.earliest(), 2);
+  EXPECT_EQ(again.lease(0)->number, 1u);
+  EXPECT_EQ(again.lease(9)->number, 5u);
+}
+
 TEST(SampleLeasesTest, AnEndedRunGoesOnWhenItsPlanIsLonger) {
   LeasePlan longer = small_plan(), shorter = longer;
   shorter.total_samples = 15;

@@ -10,6 +10,7 @@ class BspPolicy : public RoundsPolicy {
  public:
   explicit BspPolicy(const SyncSettings& settings);
   int k() const override { return round().party; }
+  bool waits_for_all() const override { return true; }
 
  protected:
   bool complete(const RoundSoFar& round) const override;

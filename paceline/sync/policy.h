@@ -102,10 +102,14 @@ class Policy {
 
   virtual uint64_t version() const = 0;
   virtual bool wants_noise() const { return false; }
+  // Whether no step is made before everyone's gradient is there. The order in which pushes are told decides nothing
+  // then, and may be chosen: sums in one fixed order have the same bits in every run.
+  virtual bool waits_for_all() const { return false; }
   // For metrics: fresh gradients that are enough for the next step, as things are; 0 where no step needs several. By
   // the variance rule a step may come sooner; what steps were really made of is in sync/sync_counts.h.
   virtual int k() const { return 0; }
 
+  virtual int to_come() const { return 0; }      // expected workers that the first step still waits for
   virtual int live() const = 0;                  // workers that are there
   virtual std::vector<int> waiting() const = 0;  // that have pushed and were not released, ascending
 

@@ -24,6 +24,9 @@ struct RoundSoFar {
 };
 
 class RoundsPolicy : public TrackedPolicy {
+ public:
+  int to_come() const final;
+
  protected:
   RoundsPolicy(std::string name, const SyncSettings& settings, std::string merge);
 
@@ -46,7 +49,6 @@ class RoundsPolicy : public TrackedPolicy {
   void load_more(const nlohmann::json& state) override;
 
  private:
-  int to_come() const;
   double samples_of_all() const;
   void step_if_complete(int64_t time_ns, Answer& answer);
   void step(int64_t time_ns, Answer& answer);
