@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 
 EPOCHS, WARMUP, KAPPA, REFERENCE = 20, 5, 0.75, 256
 SMALL = "bench/experiments/cifar10_resnet20.toml"
+SMALLEST = "bench/experiments/fashion_mnist_small_cnn.toml"
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,7 @@ def standard(method, batch):
 LONG = 50
 
 
-def long_cell(method, batch, label, warmup, keys, epochs=LONG, family=""):
+def long_cell(method, batch, label, warmup, keys, epochs=LONG, family="", name="large", recipe=SMALL):
     """Warm-up, then (1 - epoch/epochs)² for every method."""
     course = {"train.epochs": epochs, "train.eval_every_epochs": epochs / 10, "batch.global": batch, "schedule.name": "polynomial", "schedule.power": 2}
     if method != "adabound":
@@ -76,7 +77,7 @@ def long_cell(method, batch, label, warmup, keys, epochs=LONG, family=""):
         course |= {"schedule.warmup_epochs": warmup, "schedule.decay_from": "warmup_end"}
     if method == "hybrid":
         course["optimizer.hybrid_epochs"] = warmup
-    return Cell(f"large-{method}-{batch}-{label}", {**course, "optimizer.name": method, **keys}, family=family)
+    return Cell(f"{name}-{method}-{batch}-{label}", {**course, "optimizer.name": method, **keys}, recipe=recipe, family=family)
 
 
 def with_rate(value, **others):
@@ -148,6 +149,25 @@ def large_batch_300():
                 ("sgd", 8192, "6.4", 20, with_rate(6.4), ""), ("sgd", 8192, "3.2", 20, with_rate(3.2), ""),
                 ("lars", 8192, "linear", 20, linear, "300-lars-8192"), ("lars", 8192, "parts", 20, {**linear, "batch.micro": 1024}, "300-lars-8192")]
     return [long_cell(method, batch, f"300-{label}", warmup, keys, 300, family) for method, batch, label, warmup, keys, family in settings]
+
+
+def small_network(epochs=24, name="small", recipe=SMALLEST, more=None):
+    """512 and 8,192 (192 steps) where no GPU is needed: two settings a method and batch; SGD at 8,192 has 512's rates by the linear rule, and three others."""
+    settings = [("sgd", 512, "0.2", with_rate(0.2), "sgd"), ("sgd", 512, "0.4", with_rate(0.4), "sgd"),
+                ("lars", 512, "0.02", {**with_rate(0.5, eta=0.02), **STABLE}, "lars"), ("lars", 512, "0.04", {**with_rate(0.5, eta=0.04), **STABLE}, "lars"),
+                ("hybrid", 512, "0.02", with_rate(0.5, eta=0.02), "hybrid"), ("hybrid", 512, "0.04", with_rate(0.5, eta=0.04), "hybrid"),
+                ("sgd", 8192, "3.2", with_rate(3.2), "rule"), ("sgd", 8192, "6.4", with_rate(6.4), "rule"),
+                ("sgd", 8192, "0.4", with_rate(0.4), "sgd"), ("sgd", 8192, "0.8", with_rate(0.8), "sgd"), ("sgd", 8192, "1.6", with_rate(1.6), "sgd"),
+                ("lars", 8192, "0.03", {**with_rate(1.0, eta=0.03), **STABLE}, "lars"), ("lars", 8192, "0.06", {**with_rate(1.0, eta=0.06), **STABLE}, "lars"),
+                ("hybrid", 8192, "0.03", with_rate(1.0, eta=0.03), "hybrid"), ("hybrid", 8192, "0.06", with_rate(1.0, eta=0.06), "hybrid")]
+    warmup = {512: epochs // 12, 8192: round(epochs / 5)}
+    return [long_cell(method, batch, label, warmup[batch], {**keys, **(more or {})}, epochs, f"{name}-{family}-{batch}", name, recipe)
+            for method, batch, label, keys, family in settings]
+
+
+def small_network_cifar10():
+    """The same network and settings on CIFAR-10, on a GPU: 610 steps at 8,192."""
+    return small_network(100, "small10", SMALL, {"model.name": "small_cnn"})
 
 
 def warmup_length():
@@ -222,6 +242,8 @@ LISTS = {
     "large_batch_long": large_batch_long,                  # the same question with steps enough
     "large_batch_ranks": large_batch_ranks,                # and with the statistics of separate ranks
     "large_batch_300": large_batch_300,                    # and with more
+    "small_network": small_network,                        # and of a network that suffers from large rates
+    "small_network_cifar10": small_network_cifar10,
     "lars_rescue": lars_rescue,                            # Jia-1
     "precision_curve": precision_curve,                    # Lu-F3.3
     "breaking_point": breaking_point,                      # Sax-4
