@@ -6,9 +6,10 @@
 namespace paceline {
 
 struct SecantSums {
-  double move_dot_change = 0;   // <w - w', g - g'>
-  double move_squared = 0;      // ‖w - w'‖²
-  double gradient_squared = 0;  // ‖g‖²
+  double move_dot_change = 0;    // <w - w', g - g'>
+  double move_dot_previous = 0;  // <w - w', g'>
+  double move_squared = 0;       // ‖w - w'‖²
+  double gradient_squared = 0;   // ‖g‖²
 };
 
 // One pass of 16 bytes read per parameter, in double precision and fixed order. g' is multiplied by previous_scale

@@ -14,6 +14,7 @@ TEST(SecantSums, EqualTheirReference) {
     const SecantSums found = secant_sums(w.data(), w_before.data(), g.data(), g_before.data(), 0.5, count);
     const SecantSums expected = secant_sums_reference(w.data(), w_before.data(), g.data(), g_before.data(), 0.5, count);
     EXPECT_NEAR(found.move_dot_change, expected.move_dot_change, 1e-10) << count;
+    EXPECT_NEAR(found.move_dot_previous, expected.move_dot_previous, 1e-10) << count;
     EXPECT_NEAR(found.move_squared, expected.move_squared, 1e-10) << count;
     EXPECT_NEAR(found.gradient_squared, expected.gradient_squared, 1e-10) << count;
   }
@@ -23,6 +24,7 @@ TEST(SecantSums, AreExactForSmallIntegers) {
   const std::vector<float> w(20, 5), w_before(20, 3), g(20, 4), g_before(20, 2);
   const SecantSums found = secant_sums(w.data(), w_before.data(), g.data(), g_before.data(), 0.5, 20);
   EXPECT_EQ(found.move_dot_change, 20 * 2 * 3);
+  EXPECT_EQ(found.move_dot_previous, 20 * 2 * 1);
   EXPECT_EQ(found.move_squared, 20 * 4);
   EXPECT_EQ(found.gradient_squared, 20 * 16);
 }

@@ -2,6 +2,14 @@
 //
 //   nu = <w - w', g - g'> / ‖w - w'‖²;   proposed = factor/nu · (1 - S²/(k·‖g‖²));   rate <- (1 - q)·rate + q·proposed
 //
+// How much of a gradient is noise can also be asked of another batch: of a step -rate·h that was made of the last
+// batch, the share -rate·<w - w', g'> / ‖w - w'‖² goes downhill for this one (without noise: all of it), and
+//
+//   rate <- factor · mean(share) / mean(nu)
+//
+// makes the most progress with factor 1, none at all with 2 if all directions are curved alike, and finds its own way
+// for every batch size (Noise::other_batch).
+//
 // Decisions only: everything here is told numbers. optim/worker_rate.h measures them.
 #pragma once
 
@@ -14,7 +22,13 @@ namespace paceline {
 enum class Secant {
   exact,  // the last step's weights, with this step's batch: one gradient more
   cheap,  // the last step, with its own batch: no gradient more, but the difference of two batches counts as curvature
-  ahead,  // where this step leads, with its own batch: one gradient more
+};
+
+// What is known of the noise.
+enum class Noise {
+  ignored,
+  variance,     // S², of the gradients that g is the mean of
+  other_batch,  // the share of the last step that is downhill for this batch too. Needs Secant::exact
 };
 
 struct BarzilaiBorweinOptions {
@@ -22,17 +36,17 @@ struct BarzilaiBorweinOptions {
   double min_rate = 0;
   double max_rate = 0;  // must be given: without it the published form ran away
   Secant secant = Secant::exact;
-  double factor = 1;           // of 1/nu
-  bool less_for_noise = true;  // the factor 1 - S²/(k·‖g‖²)
-  double smoothing = 0;        // q; 0: the batch's share of the data
-  bool start_counts = true;    // otherwise the n-th measurement counts 1/n at least: the first replaces the start
-  bool safeguard = true;       // Armijo's condition, by halving
-  int64_t every_steps = 1;     // measured and guarded in each of the first steps, then in every one of so many
+  double factor = 1;  // of 1/nu
+  Noise noise = Noise::variance;
+  double smoothing = 0;      // q; 0: the batch's share of the data
+  bool start_counts = true;  // otherwise the n-th measurement counts 1/n at least: the first replaces the start
+  bool safeguard = true;     // Armijo's condition, by halving
+  int64_t every_steps = 1;   // measured and guarded in each of the first steps, then in every one of so many
 };
 
 // As published; what a prototype with 32 workers found useful, which is to rescue a rate that was set too low: half of
 // 1/nu, cheap, without safeguard, never below a fifth of the start; and what one worker needs whose rate may be wrong
-// either way (docs/results/optimizers.md): 3/2 of 1/nu ahead, in every tenth step.
+// either way (docs/results/optimizers.md): noise by the other batch, in every tenth step.
 BarzilaiBorweinOptions published_barzilai_borwein(double start_rate, double max_rate);
 BarzilaiBorweinOptions useful_barzilai_borwein(double start_rate, double max_rate);
 BarzilaiBorweinOptions steady_barzilai_borwein(double start_rate, double max_rate);
@@ -44,33 +58,42 @@ bool measures_in(int64_t step, const BarzilaiBorweinOptions& options);
 double previous_gradient_scale(double previous_samples, double samples);
 
 struct SecantMeasurement {
-  double move_dot_change = 0;   // <w - w', g - g'>
-  double move_squared = 0;      // ‖w - w'‖²
-  double gradient_squared = 0;  // ‖g‖²
-  double noise = 0;             // S², the variance of the gradients that g is the mean of
-  double gradients = 1;         // k, how many these are
-  double batch_share = 1;       // of the data; 1: there is no noise
-  bool overflow = false;        // of the loss scale: the gradients mean nothing
+  double move_dot_change = 0;    // <w - w', g - g'>
+  double move_dot_previous = 0;  // <w - w', g'>
+  double move_squared = 0;       // ‖w - w'‖²
+  double gradient_squared = 0;   // ‖g‖²
+  double move_rate = 0;          // of the step from w' to w
+  double noise = 0;              // S², the variance of the gradients that g is the mean of
+  double gradients = 1;          // k, how many these are
+  double batch_share = 1;        // of the data; 1: there is no noise
+  bool overflow = false;         // of the loss scale: the gradients mean nothing
 };
 
 class BarzilaiBorweinRate {
  public:
   explicit BarzilaiBorweinRate(const BarzilaiBorweinOptions& options);  // REQUIRES: 0 < max_rate >= min_rate
 
-  // What became of a measurement. The rate stays where it is after an overflow, a move too small to tell anything, or a
-  // curvature that is not positive.
-  enum class Outcome { followed, overflow, tiny_move, no_curvature };
+  // What became of a measurement. The rate stays where it is after an overflow, a move too small to tell anything, a
+  // curvature that is not positive, or a last step that was not downhill (Noise::other_batch: in the mean).
+  enum class Outcome { followed, overflow, tiny_move, no_curvature, not_downhill };
   Outcome update(const SecantMeasurement& measured);
 
-  double rate() const { return rate_; }
-  void set_rate(double rate) { rate_ = rate; }  // after the safeguard
-  int64_t followed() const { return followed_; }
-  void restore(double rate, int64_t followed) { rate_ = rate, followed_ = followed; }  // from a checkpoint
+  struct Learnt {
+    double rate = 0;
+    double followed = 0;                 // measurements
+    double downhill = 0, curvature = 0;  // Noise::other_batch: their means
+  };
+  double rate() const { return learnt_.rate; }
+  void set_rate(double rate) { learnt_.rate = rate; }  // after the safeguard
+  const Learnt& learnt() const { return learnt_; }
+  void restore(const Learnt& learnt) { learnt_ = learnt; }  // from a checkpoint
 
  private:
+  double weight_of(const SecantMeasurement& measured);
+  Outcome follow_other_batch(const SecantMeasurement& measured, double curvature);
+
   BarzilaiBorweinOptions options_;
-  double rate_;
-  int64_t followed_ = 0;  // measurements
+  Learnt learnt_;
 };
 
 constexpr double kArmijo = 0.1;

@@ -50,6 +50,25 @@ TEST(BarzilaiBorweinRate, TheUsefulSettingGoesHalfWayAndSlowly) {
   EXPECT_DOUBLE_EQ(rate.rate(), 0.95 * 0.01 + 0.05 * 0.125);
 }
 
+// Three quarters of a step of rate 0.5 were downhill for another batch.
+TEST(BarzilaiBorweinRate, TheSteadySettingFollowsWhatAnotherBatchMakesOfTheStep) {
+  BarzilaiBorweinRate rate(steady_barzilai_borwein(0.01, 10));
+  SecantMeasurement measured = kCurvature4;
+  measured.move_rate = 0.5, measured.move_dot_previous = -0.75 * 4 / 0.5;
+  EXPECT_EQ(rate.update(measured), Outcome::followed);
+  EXPECT_DOUBLE_EQ(rate.rate(), 1.6 * 0.75 / 4);
+  measured.move_dot_previous *= -1;  // uphill, and as often as downhill so far
+  EXPECT_EQ(rate.update(measured), Outcome::not_downhill);
+  EXPECT_DOUBLE_EQ(rate.rate(), 1.6 * 0.75 / 4);
+  measured.move_dot_previous *= -2,
+      measured.move_dot_change = -8;  // a step down along which it is curved the other way
+  EXPECT_EQ(rate.update(measured), Outcome::followed);
+  EXPECT_DOUBLE_EQ(rate.rate(), 1.6 * (2 * 0.75 / 3) / ((4 + 4 - 2) / 3.0));
+  BarzilaiBorweinOptions cheap = steady_barzilai_borwein(0.01, 10);
+  cheap.secant = Secant::cheap;
+  EXPECT_THROW(BarzilaiBorweinRate{cheap}, InternalError);
+}
+
 TEST(BarzilaiBorweinRate, StaysWithinItsLimits) {
   BarzilaiBorweinRate fast(published_barzilai_borwein(0.01, 0.1));
   fast.update(kCurvature4);

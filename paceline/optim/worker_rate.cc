@@ -13,7 +13,9 @@ SecantSums sums_on_device(const torch::Tensor& weights, const torch::Tensor& las
                           const torch::Tensor& gradient, const torch::Tensor& last_gradient, double last_scale) {
   const torch::Tensor move = (weights - last_weights).to(torch::kFloat64);
   const torch::Tensor now = gradient.to(torch::kFloat64);
-  return {.move_dot_change = (move * (now - last_gradient.to(torch::kFloat64) * last_scale)).sum().item<double>(),
+  const torch::Tensor last = last_gradient.to(torch::kFloat64) * last_scale;
+  return {.move_dot_change = (move * (now - last)).sum().item<double>(),
+          .move_dot_previous = (move * last).sum().item<double>(),
           .move_squared = move.square().sum().item<double>(),
           .gradient_squared = now.square().sum().item<double>()};
 }
@@ -24,10 +26,18 @@ WorkerRate::WorkerRate(std::vector<Parameter> parameters, const BarzilaiBorweinO
     : parameters_(std::move(parameters)),
       options_(options),
       rate_(options),
-      last_weights_("last_weights", options.secant == Secant::ahead ? std::vector<Parameter>() : parameters_),
+      last_weights_("last_weights", parameters_),
       last_gradient_("last_gradient", options.secant == Secant::cheap ? parameters_ : std::vector<Parameter>()),
       numbers_(torch::zeros({numbers}, torch::kFloat64)) {
-  number(rate_now) = options.start_rate;
+  keep_what_was_learnt();
+}
+
+void WorkerRate::keep_what_was_learnt() {
+  const BarzilaiBorweinRate::Learnt& learnt = rate_.learnt();
+  number(rate_now) = learnt.rate;
+  number(followed) = learnt.followed;
+  number(downhill) = learnt.downhill;
+  number(curvature) = learnt.curvature;
 }
 
 double WorkerRate::next(const Batch& batch, const Probes& probes) {
@@ -35,13 +45,12 @@ double WorkerRate::next(const Batch& batch, const Probes& probes) {
   if (batch.overflow) return rate_.rate();  // the step will be skipped: nothing moved, nothing was learnt
   const auto step = static_cast<int64_t>(number(steps)++);
   if (measures_in(step, options_)) {
-    if (options_.secant == Secant::ahead || number(last_samples) > 0) rate_.update(measure(batch, probes));
+    if (number(last_samples) > 0) rate_.update(measure(batch, probes));
     if (options_.safeguard) rate_.set_rate(safeguarded(batch, probes));
   }
-  number(rate_now) = rate_.rate();
-  number(followed) = static_cast<double>(rate_.followed());
+  keep_what_was_learnt();
   number(last_samples) = 0;
-  if (options_.secant != Secant::ahead && measures_in(step + 1, options_)) {
+  if (measures_in(step + 1, options_)) {
     remember();
     number(last_samples) = batch.samples;
   }
@@ -62,11 +71,7 @@ WorkerRate::Tensors WorkerRate::stepped(double rate) const {
 SecantMeasurement WorkerRate::measure(const Batch& batch, const Probes& probes) const {
   Tensors weights, gradient;
   double scale = 1;
-  if (options_.secant == Secant::ahead) {
-    weights = stepped(rate_.rate());
-  } else {
-    for (size_t i = 0; i < parameters_.size(); ++i) weights.push_back(last_weights_.of(i));
-  }
+  for (size_t i = 0; i < parameters_.size(); ++i) weights.push_back(last_weights_.of(i));
   if (options_.secant == Secant::cheap) {
     for (size_t i = 0; i < parameters_.size(); ++i) gradient.push_back(last_gradient_.of(i));
     scale = previous_gradient_scale(number(last_samples), batch.samples);
@@ -92,10 +97,13 @@ SecantMeasurement WorkerRate::measure(const Batch& batch, const Probes& probes) 
   for (const auto& [i, own_weights, own_gradient] : table.others())
     parts.push_back(sums_on_device(own_weights, weights[i], own_gradient, gradient[i], scale));
 
-  SecantMeasurement measured = {
-      .noise = batch.noise, .gradients = batch.gradients, .batch_share = batch.samples / batch.data_samples};
+  SecantMeasurement measured = {.move_rate = rate_.rate(),
+                                .noise = batch.noise,
+                                .gradients = batch.gradients,
+                                .batch_share = batch.samples / batch.data_samples};
   for (const SecantSums& part : parts) {
     measured.move_dot_change += part.move_dot_change;
+    measured.move_dot_previous += part.move_dot_previous;
     measured.move_squared += part.move_squared;
     measured.gradient_squared += part.gradient_squared;
   }
@@ -124,14 +132,17 @@ void WorkerRate::remember() {
 
 Optimizer::State WorkerRate::state() const {
   Optimizer::State state = {{"rate", numbers_}};
-  if (options_.secant != Secant::ahead) last_weights_.add_to(state, parameters_);
+  last_weights_.add_to(state, parameters_);
   if (options_.secant == Secant::cheap) last_gradient_.add_to(state, parameters_);
   return state;
 }
 
 void WorkerRate::load_state(const Optimizer::State& saved, const std::string& source) {
   copy_state(saved, state(), source);
-  rate_.restore(number(rate_now), static_cast<int64_t>(number(followed)));
+  rate_.restore({.rate = number(rate_now),
+                 .followed = number(followed),
+                 .downhill = number(downhill),
+                 .curvature = number(curvature)});
 }
 
 }  // namespace paceline

@@ -1,7 +1,7 @@
 // WorkerRate: the learning rate of one worker, from the curvature that its own steps meet (barzilai_borwein.h).
 //
-// Where it measures it costs a gradient (Secant::exact, ahead), with the safeguard one loss or more; in memory a copy
-// of the weights, of Secant::cheap also one of the gradient.
+// Where it measures it costs a gradient (Secant::exact), with the safeguard one loss or more; in memory a copy of the
+// weights, of Secant::cheap also one of the gradient.
 #pragma once
 
 #include <functional>
@@ -28,7 +28,7 @@ class WorkerRate {
 
   // This step's batch, with the same dropout and normalisation as its gradient had, at other weights.
   struct Probes {
-    std::function<Tensors(const Tensors& weights)> gradient_at = {};  // for Secant::exact and ahead
+    std::function<Tensors(const Tensors& weights)> gradient_at = {};  // for Secant::exact
     std::function<double(const Tensors& weights)> loss_at = {};       // for the safeguard
   };
 
@@ -37,16 +37,17 @@ class WorkerRate {
   // The rate of this step. To be called with its gradients in place and the weights not yet updated.
   double next(const Batch& batch, const Probes& probes);
 
-  // "rate" (and the last batch's samples, steps and measurements), "last_weights/<parameter>",
+  // "rate" (and the last batch's samples, steps and what was learnt), "last_weights/<parameter>",
   // "last_gradient/<parameter>"
   Optimizer::State state() const;
   void load_state(const Optimizer::State& saved, const std::string& source);
 
  private:
-  enum Number { rate_now, last_samples, steps, followed, numbers };
+  enum Number { rate_now, last_samples, steps, followed, downhill, curvature, numbers };
   double& number(Number which) const { return numbers_.data_ptr<double>()[which]; }
   SecantMeasurement measure(const Batch& batch, const Probes& probes) const;
   Tensors stepped(double rate) const;
+  void keep_what_was_learnt();
   double safeguarded(const Batch& batch, const Probes& probes) const;
   void remember();
 
