@@ -14,7 +14,8 @@
 
 #include "paceline/core/error.h"
 #include "paceline/models/layers.h"
-#include "paceline/optim/worker_rate.h"
+#include "paceline/optim/borrowed_weights.h"
+#include "paceline/optim/curvature_rate.h"
 #include "paceline/train/assemble.h"
 #include "paceline/train/batches.h"
 #include "paceline/train/loss.h"
@@ -75,10 +76,8 @@ class Descent {
   }
 
   const std::vector<Parameter>& parameters() const { return parameters_; }
-  WorkerRate::Batch batch() const {
-    return {.samples = static_cast<double>(batch_.count),
-            .data_samples = static_cast<double>(data_.train->size()),
-            .loss = step_loss_};
+  CurvatureRate::Batch batch() const {
+    return {.samples = static_cast<double>(batch_.count), .data_samples = static_cast<double>(data_.train->size())};
   }
 
   void make_gradient() {
@@ -106,22 +105,23 @@ class Descent {
     return correct_top1(logits, test_.labels).item<double>() / static_cast<double>(test_.count);
   }
 
-  WorkerRate::Probes probes() {
+  CurvatureRate::Probes probes() {
     return {.gradient_at =
-                [this](const WorkerRate::Tensors& weights) {
+                [this](const CurvatureRate::Tensors& weights) {
                   spent += 1;
-                  return at(weights, [&] {
-                    WorkerRate::Tensors tensors;
-                    for (const Parameter& parameter : parameters_) tensors.push_back(parameter.tensor);
-                    return torch::autograd::grad({loss()}, tensors);
-                  });
+                  const BorrowedWeights borrowed(parameters_, weights);
+                  CurvatureRate::Tensors tensors;
+                  for (const Parameter& parameter : parameters_) tensors.push_back(parameter.tensor);
+                  return torch::autograd::grad({loss()}, tensors);
                 },
             .loss_at =
-                [this](const WorkerRate::Tensors& weights) {
+                [this](const CurvatureRate::Tensors& weights) {
                   spent += 1.0 / 3;
                   const torch::NoGradGuard no_grad;
-                  return at(weights, [&] { return loss().item<double>(); });
-                }};
+                  const BorrowedWeights borrowed(parameters_, weights);
+                  return loss().item<double>();
+                },
+            .loss = [this] { return step_loss_; }};
   }
 
   double spent = 0;  // in gradients
@@ -130,20 +130,6 @@ class Descent {
  private:
   torch::Tensor loss() {
     return loss_sum(recipe_.loss, model_->forward(batch_.images), batch_.labels) / static_cast<double>(batch_.count);
-  }
-  // What `ask` answers with other weights in the place of the network's own.
-  template <class Ask>
-  std::invoke_result_t<Ask> at(const WorkerRate::Tensors& weights, const Ask& ask) {
-    const auto put = [&](const WorkerRate::Tensors& values) {
-      const torch::NoGradGuard no_grad;
-      for (size_t i = 0; i < values.size(); ++i) parameters_[i].tensor.copy_(values[i]);
-    };
-    WorkerRate::Tensors own;
-    for (const Parameter& parameter : parameters_) own.push_back(parameter.tensor.detach().clone());
-    put(weights);
-    const auto answer = ask();
-    put(own);
-    return answer;
   }
 
   Recipe recipe_;
@@ -191,8 +177,8 @@ Result with_constant(const Settings& settings, double rate) {
 
 Result with_barzilai_borwein(const Settings& settings, const BarzilaiBorweinOptions& options) {
   return descend(settings, [&options] {
-    return [&options, rate = std::shared_ptr<WorkerRate>()](Descent& descent) mutable {
-      if (!rate) rate = std::make_shared<WorkerRate>(descent.parameters(), options);
+    return [&options, rate = std::shared_ptr<CurvatureRate>()](Descent& descent) mutable {
+      if (!rate) rate = std::make_shared<CurvatureRate>(descent.parameters(), options);
       return rate->next(descent.batch(), descent.probes());
     };
   });

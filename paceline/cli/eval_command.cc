@@ -9,6 +9,7 @@
 #include "paceline/core/log.h"
 #include "paceline/models/state.h"
 #include "paceline/optim/weight_average.h"
+#include "paceline/schedule/from_recipe.h"
 #include "paceline/train/assemble.h"
 #include "paceline/train/checkpoint.h"
 #include "paceline/train/evaluator.h"
@@ -61,7 +62,8 @@ void evaluate(const EvalArguments& arguments) {
   const std::shared_ptr<Model> model = build_model(recipe, catalog, *data.train);
   std::unique_ptr<Optimizer> optimizer;  // has the average of the weights, where the run kept one
   if (recipe.optimizer.average > 0) {
-    optimizer = build_optimizer(recipe, catalog, *model, 1);
+    const auto batch = static_cast<int64_t>(batch_schedule(recipe, /*ranks=*/1, data.train->size()).at(0));
+    optimizer = with_rate_of(recipe, *model, base_rate(recipe, batch), build_optimizer(recipe, catalog, *model, 1));
     load_checkpoint(checkpoint, *model, *optimizer);
   } else {
     load_weights(checkpoint, *model);

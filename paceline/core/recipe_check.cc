@@ -28,6 +28,7 @@ class Contradictions {
     check_precision();
     check_codec();
     check_optimizer();
+    check_found_rate();
     check_every_key_applies();
     check_length();
     check_milestones();
@@ -115,11 +116,15 @@ class Contradictions {
   }
 
   // A program may add optimizers of its own, of which nothing is known here.
+  bool is_known_and_not_sgd() const {
+    const std::vector<std::string> not_sgd = {"lars", "adam", "adamw", "rmsprop", "adabound", "hybrid"};
+    return std::ranges::count(not_sgd, recipe_.optimizer.name) > 0;
+  }
+
   void check_optimizer() {
     const Recipe::Optimizer& optimizer = recipe_.optimizer;
-    const std::vector<std::string> not_sgd = {"lars", "adam", "adamw", "rmsprop", "adabound", "hybrid"};
     const bool hybrid = optimizer.name == "hybrid";
-    if (std::ranges::count(not_sgd, optimizer.name) == 0) return;
+    if (!is_known_and_not_sgd()) return;
     if (optimizer.nesterov && given("optimizer.nesterov"))
       refuse("optimizer.nesterov", "applies only with optimizer.name = \"sgd\" ({})", it_is(recipe_, "optimizer.name"));
     if (optimizer.epsilon == 0 && optimizer.name != "lars")
@@ -136,6 +141,20 @@ class Contradictions {
     if (hybrid && recipe_.train.epochs > 0 && optimizer.hybrid_epochs >= recipe_.train.epochs)
       refuse("optimizer.hybrid_epochs", "{} is not below train.epochs ({}); for a shorter run set train.max_steps",
              print_number(optimizer.hybrid_epochs), it_is(recipe_, "train.epochs"));
+  }
+
+  // Workers of a parameter server have rules of their own.
+  void check_found_rate() {
+    if (recipe_.sync.policy != "allreduce" || recipe_.sync.rate != "barzilai_borwein") return;
+    if (is_known_and_not_sgd())
+      refuse("sync.rate", "finds rates for steps along the gradient: it needs optimizer.name = \"sgd\" ({})",
+             it_is(recipe_, "optimizer.name"));
+    if (recipe_.precision.loss_scaling != "none")
+      refuse("sync.rate", "compares gradients as they are: it does not go with precision.loss_scaling ({})",
+             it_is(recipe_, "precision.loss_scaling"));
+    if (recipe_.comm.codec != "none")
+      refuse("sync.rate", "compares gradients as they are: it needs comm.codec = \"none\" ({})",
+             it_is(recipe_, "comm.codec"));
   }
 
   void check_every_key_applies() {

@@ -209,6 +209,24 @@ TEST(RecipeErrors, Precision) {
   });
 }
 
+TEST(RecipeErrors, FoundRates) {
+  const std::string found = "[sync]\nrate = \"barzilai_borwein\"\n";
+  expect_messages({
+      {found + "[optimizer]\nname = \"lars\"\n",
+       "r.toml:2:1: sync.rate: finds rates for steps along the gradient: it needs optimizer.name = \"sgd\" (it is "
+       "\"lars\" at r.toml:4:1)"},
+      {found + "[precision]\nloss_scaling = \"dynamic\"\n",
+       "r.toml:2:1: sync.rate: compares gradients as they are: it does not go with precision.loss_scaling (it is "
+       "\"dynamic\" at r.toml:4:1)"},
+      {found + "[comm]\ncodec = \"int8\"\n",
+       "r.toml:2:1: sync.rate: compares gradients as they are: it needs comm.codec = \"none\" (it is \"int8\" at "
+       "r.toml:4:1)"},
+      {"[sync]\npolicy = \"local_sgd\"\nrate = \"barzilai_borwein\"\n",
+       "r.toml:3:1: sync.rate: applies only with sync.policy = \"allreduce\" or \"bsp\" or \"asp\" or \"ssp\" or "
+       "\"drop_worker\" or \"k_sync\" or \"adaptive_k\" (it is \"local_sgd\" at r.toml:2:1)"},
+  });
+}
+
 TEST(RecipeErrors, Optimizers) {
   expect_messages({
       {"[optimizer]\neta = 0.01\n",

@@ -11,6 +11,8 @@ namespace {
 // Squared: below this a move is rounding, and its curvature noise.
 constexpr double kTinyMoveSquared = 1e-24;
 
+constexpr double kLossRounding = 1e-6;  // some units in the last place of what softmax and mean are made of
+
 constexpr int64_t kSettlingSteps = 6;  // the first one has no step before it
 
 }  // namespace
@@ -97,7 +99,8 @@ double BarzilaiBorweinRate::weight_of(const SecantMeasurement& measured) {
 }
 
 bool armijo_holds(double loss, double loss_after, double rate, double gradient_squared, double c) {
-  return std::isfinite(loss_after) && loss_after <= loss - c * rate * gradient_squared;
+  const double rounding = kLossRounding * (1 + std::abs(loss));
+  return std::isfinite(loss_after) && loss_after <= loss - c * rate * gradient_squared + rounding;
 }
 
 int armijo_halvings(double rate, double loss, double gradient_squared,

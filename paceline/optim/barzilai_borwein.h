@@ -10,7 +10,7 @@
 // makes the most progress with factor 1, none at all with 2 if all directions are curved alike, and finds its own way
 // for every batch size (Noise::other_batch).
 //
-// Decisions only: everything here is told numbers. optim/worker_rate.h measures them.
+// Decisions only: everything here is told numbers. optim/curvature_rate.h measures them.
 #pragma once
 
 #include <cstdint>
@@ -99,7 +99,8 @@ class BarzilaiBorweinRate {
 constexpr double kArmijo = 0.1;
 constexpr int kMostHalvings = 10;
 
-// Whether a step of `rate` against the gradient lowers the loss enough. No loss that is not finite does.
+// Whether a step of `rate` against the gradient lowers the loss enough, as far as a loss of f32 numbers can tell: near
+// its end a run has losses that are all rounding. No loss that is not finite does.
 bool armijo_holds(double loss, double loss_after, double rate, double gradient_squared, double c = kArmijo);
 
 // How often to halve `rate` until armijo_holds, at most kMostHalvings times. loss_after(rate) is asked for each rate.

@@ -103,6 +103,14 @@ TEST(Armijo, HoldsWhenTheLossFallsByATenthOfWhatTheSlopePromises) {
   EXPECT_FALSE(armijo_holds(10, -std::numeric_limits<double>::infinity(), 0.5, 20));
 }
 
+// Late in a run both losses are all rounding, and halving again and again would end it.
+TEST(Armijo, DoesNotJudgeByRounding) {
+  EXPECT_TRUE(armijo_holds(7e-9, 8e-8, 0.1, 1e-12));
+  EXPECT_TRUE(armijo_holds(2, 2.0000001, 0.1, 1e-12));
+  EXPECT_FALSE(armijo_holds(7e-9, 1e-5, 0.1, 1e-12));
+  EXPECT_FALSE(armijo_holds(2, 2.00001, 0.1, 1e-12));
+}
+
 TEST(Armijo, HalvesUntilItHoldsAndNotForEver) {
   const auto parabola = [](double rate) { return (1 - rate) * (1 - rate) / 2; };  // from w = 1, gradient 1
   EXPECT_EQ(armijo_halvings(1, 0.5, 1, parabola), 0);

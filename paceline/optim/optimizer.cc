@@ -20,6 +20,14 @@ void copy_state(const Optimizer::State& saved, const Optimizer::State& live, con
   for (const auto& [name, tensor] : live) tensor.copy_(saved.at(name));
 }
 
+void load_around(Optimizer& inner, const Optimizer::State& own, const Optimizer::State& saved,
+                 const std::string& source) {
+  Optimizer::State mine, rest;
+  for (const auto& [name, tensor] : saved) (own.contains(name) ? mine : rest).emplace(name, tensor);
+  inner.load_state(rest, source);
+  copy_state(mine, own, source);
+}
+
 std::optional<StepCoefficients> read_scaling(const StepCoefficients& coefficients) {
   StepCoefficients c = coefficients;
   if (c.found_inf.defined() && c.found_inf.item<float>() != 0) return std::nullopt;

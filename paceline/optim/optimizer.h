@@ -18,6 +18,7 @@
 namespace paceline {
 
 class WeightAverage;
+struct RateProbes;
 
 struct StepCoefficients {
   double rate = 0;
@@ -29,6 +30,8 @@ struct StepCoefficients {
   // A skipped step counts as a step in bias corrections and in the momentum correction of LARS.
   torch::Tensor found_inf = {};      // not 0: the step changes nothing
   torch::Tensor inverse_scale = {};  // every gradient is multiplied by it, too
+
+  const RateProbes* probes = nullptr;  // for an optimizer that finds its own rate (rate_finding.h)
 };
 
 class Optimizer {
@@ -54,12 +57,20 @@ class Optimizer {
   virtual State state() const = 0;
   virtual void load_state(const State& saved, const std::string& source);
 
+  // What a step makes of the rate that it is given; as things stand after the last one.
+  virtual double rate_for(double scheduled) const { return scheduled; }
+
   // The average of the weights that evaluation should use; null: the weights themselves.
   virtual WeightAverage* weight_average() { return nullptr; }
 };
 
 // Copies into the live tensors of the same names. Nothing is copied when anything differs: DataError names `source`.
 void copy_state(const Optimizer::State& saved, const Optimizer::State& live, const std::string& source);
+
+// Loads the state of an optimizer around another: `own` are the live tensors that it has beside those of `inner`, which
+// loads its part itself: it may have to prepare for it.
+void load_around(Optimizer& inner, const Optimizer::State& own, const Optimizer::State& saved,
+                 const std::string& source);
 
 // For updates that take their coefficients from the host: found_inf and inverse_scale are read (which waits for their
 // device) and worked into the others. Nothing: skip the step.

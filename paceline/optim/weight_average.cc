@@ -29,14 +29,10 @@ class Averaging : public Optimizer {
     return state;
   }
 
-  // The optimizer loads its own part: it may have to prepare for it.
   void load_state(const State& saved, const std::string& source) override {
     State own;
     average_.add_to(own);
-    State rest = saved;
-    for (const auto& [name, tensor] : own) rest.erase(name);
-    optimizer_->load_state(rest, source);
-    Optimizer::load_state(saved, source);
+    load_around(*optimizer_, own, saved, source);
   }
 
   WeightAverage* weight_average() override { return &average_; }

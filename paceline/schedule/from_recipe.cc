@@ -26,17 +26,23 @@ Schedule shape(const Recipe& recipe, double base, double epochs) {
                        "no schedule is named " + schedule.name);  // recipe_training_sections.cc has the list
 }
 
+double scaled(const Recipe& recipe, double rate, int64_t global_batch) {
+  const int64_t reference = recipe.schedule.reference_batch;
+  return reference > 0 ? scaled_rate(rate, global_batch, reference) : rate;
+}
+
 }  // namespace
+
+double base_rate(const Recipe& recipe, int64_t global_batch) {
+  return scaled(recipe, recipe.optimizer.rate, global_batch);
+}
 
 Schedule rate_schedule(const Recipe& recipe, int64_t global_batch) {
   const Recipe::Schedule& schedule = recipe.schedule;
-  const auto scaled = [&](double rate) {
-    return schedule.reference_batch > 0 ? scaled_rate(rate, global_batch, schedule.reference_batch) : rate;
-  };
   const auto from = [&](double rate) {
-    if (schedule.decay_from == "start") return shape(recipe, scaled(rate), recipe.train.epochs);
+    if (schedule.decay_from == "start") return shape(recipe, scaled(recipe, rate, global_batch), recipe.train.epochs);
     const double start = schedule.warmup_epochs;
-    return starting_at(start, shape(recipe, scaled(rate), recipe.train.epochs - start));
+    return starting_at(start, shape(recipe, scaled(recipe, rate, global_batch), recipe.train.epochs - start));
   };
   Schedule after = from(recipe.optimizer.rate);
   if (!schedule.rates.empty()) {

@@ -48,12 +48,10 @@ WorkerLoop::WorkerLoop(Recipe recipe, WorkerLoopOptions options)
   settle_device(recipe_, device_);
   at::set_num_threads(options_.threads);
   if (recipe_.sync.rate == "barzilai_borwein") {
-    const double batch = static_cast<double>(plan_.coordinator.plan.global_batch.at(0));
-    const auto reference = static_cast<double>(recipe_.schedule.reference_batch);
-    first_rate_ = recipe_.optimizer.rate * (reference > 0 ? batch / reference : 1);
+    first_rate_ = base_rate(recipe_, static_cast<int64_t>(plan_.coordinator.plan.global_batch.at(0)));
     const double most = recipe_.sync.most_rate > 0 ? recipe_.sync.most_rate : 10 * first_rate_;
     if (most < first_rate_) recipe_.refuse("sync.most_rate", "lies below the rate that workers begin with");
-    worker_rate_ = std::make_unique<WorkerRate>(flat_.parameters(), useful_barzilai_borwein(first_rate_, most));
+    worker_rate_ = std::make_unique<CurvatureRate>(flat_.parameters(), useful_barzilai_borwein(first_rate_, most));
   }
   if (updates_alone(recipe_)) optimizer_ = build_optimizer(recipe_, options_.catalog, flat_.model(), 1);
 }

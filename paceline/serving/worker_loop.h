@@ -9,8 +9,8 @@
 #include "paceline/core/clock.h"
 #include "paceline/core/log.h"
 #include "paceline/core/recipe.h"
+#include "paceline/optim/curvature_rate.h"
 #include "paceline/optim/optimizer.h"
-#include "paceline/optim/worker_rate.h"
 #include "paceline/ps/worker.h"
 #include "paceline/schedule/schedule.h"
 #include "paceline/serving/flat_model.h"
@@ -62,9 +62,9 @@ class WorkerLoop {
   ServerPlan plan_;
   Schedule rate_;
   LeaseSamples samples_;
-  std::unique_ptr<Optimizer> optimizer_;     // of workers that step alone
-  std::unique_ptr<WorkerRate> worker_rate_;  // of workers that find their own
-  double first_rate_ = 0;                    // what it begins with: optimizer.rate, scaled to the batch
+  std::unique_ptr<Optimizer> optimizer_;        // of workers that step alone
+  std::unique_ptr<CurvatureRate> worker_rate_;  // of workers that find their own
+  double first_rate_ = 0;                       // what it begins with: optimizer.rate, scaled to the batch
   std::vector<float> parameters_, push_;
   std::optional<ServerWorker> server_;
   std::unique_ptr<GradientStream> stream_;  // where gradients leave while backward computes

@@ -10,6 +10,8 @@
 #include "paceline/core/error.h"
 #include "paceline/models/initialise.h"
 #include "paceline/models/layers.h"
+#include "paceline/train/step_graph.h"
+#include "paceline/train/step_probes.h"
 
 namespace paceline {
 
@@ -87,6 +89,15 @@ std::unique_ptr<Optimizer> build_optimizer(const Recipe& recipe, const Catalog& 
   if (options.decay_all)
     for (Parameter& parameter : parameters) parameter.decayed = true;
   return catalog.optimizers.at(name)(std::move(parameters), options);
+}
+
+std::unique_ptr<Optimizer> with_rate_of(const Recipe& recipe, const Model& model, double first_rate,
+                                        std::unique_ptr<Optimizer> optimizer) {
+  if (!finds_rate(recipe)) return optimizer;
+  constexpr double kMostTimesTheFirst = 100;
+  const double most = recipe.sync.most_rate > 0 ? recipe.sync.most_rate : kMostTimesTheFirst * first_rate;
+  if (most < first_rate) recipe.refuse("sync.most_rate", "lies below the rate that the run begins with");
+  return with_rate_finding(std::move(optimizer), parameters_of(model), steady_barzilai_borwein(first_rate, most));
 }
 
 std::unique_ptr<Codec> build_codec(const Recipe& recipe, const Catalog& catalog) {

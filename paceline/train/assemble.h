@@ -19,6 +19,9 @@ std::shared_ptr<Model> placed_on(torch::Device device, std::shared_ptr<Model> mo
 // For so many ranks: a codec that gathers the momentum leaves none to the optimizer, and its decay then counts as often
 // as it would have with it.
 std::unique_ptr<Optimizer> build_optimizer(const Recipe& recipe, const Catalog& catalog, const Model& model, int ranks);
+// The same, finding its own rate where the recipe wants that, from `first_rate` on: schedule/from_recipe.h's base_rate.
+std::unique_ptr<Optimizer> with_rate_of(const Recipe& recipe, const Model& model, double first_rate,
+                                        std::unique_ptr<Optimizer> optimizer);
 bool codec_has_the_momentum(const Recipe& recipe, int ranks);
 // comm.codec with its settings.
 std::unique_ptr<Codec> build_codec(const Recipe& recipe, const Catalog& catalog);

@@ -17,6 +17,7 @@ constexpr size_t kMostRecordings = 8;     // a batch that changes all the time i
 
 std::string DeviceStep::why_not(const Recipe& recipe, int ranks) {
   if (recipe.train.device != "cuda") return "they are made on the CPU";
+  if (finds_rate(recipe)) return "sync.rate asks for losses and gradients at other weights";
   if (ranks > 1 && recipe.batch_norm.sync) return "batch_norm.sync exchanges statistics between hosts";
   return "";
 }

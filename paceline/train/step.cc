@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "paceline/collectives/group_text.h"
+#include "paceline/collectives/sum_over_ranks.h"
 #include "paceline/optim/gradient_norm.h"
 #include "paceline/precision/finite_check.h"
 #include "paceline/train/divergence.h"
@@ -26,6 +27,7 @@ TrainStep::TrainStep(std::shared_ptr<Model> model, Optimizer& optimizer, Group& 
       passes_(*model_, recipe),
       parameters_(parameters_of(*model_)) {
   if (scaler_ != nullptr) undo_.emplace(*model_, reducer_);
+  if (finds_rate(recipe)) probes_.emplace(*model_, reducer_, parameters_);
 }
 
 StepOutcome TrainStep::operator()(const StepInputs& inputs) {
@@ -114,16 +116,51 @@ void TrainStep::judge(const StepInputs& inputs, bool losses_finite, StepOutcome&
 void TrainStep::update(const StepInputs& inputs, StepOutcome& outcome) {
   const double unscale = scaler_ ? scaler_->gradient_scale() : 1, max_norm = recipe_.optimizer.clip_norm;
   const bool clips = max_norm > 0 && !outcome.skipped;
+  const RateProbes probes = probes_ ? probes_of(inputs, outcome) : RateProbes();
   const StepCoefficients coefficients = {
       .rate = inputs.rate,
       .momentum = inputs.momentum,
       .gradient_scale = clips ? unscale * clip_scale(unscale * gradient_norm(parameters_), max_norm) : unscale,
       .epoch = inputs.epoch,
-      .found_inf = diverged_};
+      .found_inf = diverged_,
+      .probes = &probes};
   std::optional<UpdateDiagnosis> diagnosis;
   if (inputs.diagnose) diagnosis.emplace(parameters_, recipe_.optimizer, coefficients, unscale);
   if (!outcome.skipped) optimizer_.step(coefficients);
   if (diagnosis) outcome.layers = diagnosis->finish();
+}
+
+RateProbes TrainStep::probes_of(const StepInputs& inputs, const StepOutcome& outcome) {
+  const auto gradient_again = [this, &inputs] {
+    StepRiders rode = {};
+    compute(inputs, rode);
+    reducer_.finish(rode);
+  };
+  using Tensors = CurvatureRate::Tensors;
+  return {.batch = {.samples = static_cast<double>(inputs.global_count)},
+          .probes = {.gradient_at =
+                         [=, this](const Tensors& weights) { return probes_->gradient_at(weights, gradient_again); },
+                     .loss_at =
+                         [this, &inputs](const Tensors& weights) {
+                           return probes_->loss_at(weights, [&] { return loss_again(inputs); });
+                         },
+                     .loss = [this, &inputs, &outcome] { return mean_over_ranks(inputs, outcome.loss_sum); }}};
+}
+
+double TrainStep::loss_again(const StepInputs& inputs) {
+  const torch::NoGradGuard no_grad;
+  torch::Tensor sum = torch::zeros({});
+  seed_dropout(recipe_.train.seed, inputs.step, inputs.rank);
+  passes_.each(inputs.batch, [&](const torch::Tensor& images, const torch::Tensor& labels, bool) {
+    sum = sum + loss_sum(recipe_.loss, logits_of(*model_, images, recipe_.train.precision), labels);
+  });
+  return mean_over_ranks(inputs, sum);
+}
+
+double TrainStep::mean_over_ranks(const StepInputs& inputs, const torch::Tensor& loss_sum) {
+  std::vector<double> sum = {loss_sum.item<double>()};
+  sum_over_ranks(group_, view(sum));
+  return sum[0] / static_cast<double>(inputs.global_count);
 }
 
 void TrainStep::fail(const StepInputs& inputs, const std::string& what) {

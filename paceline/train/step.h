@@ -21,6 +21,7 @@
 #include "paceline/train/batches.h"
 #include "paceline/train/diagnosis.h"
 #include "paceline/train/passes.h"
+#include "paceline/train/step_probes.h"
 #include "paceline/train/step_undo.h"
 
 namespace paceline {
@@ -76,6 +77,9 @@ class TrainStep {
   StepOutcome compute(const StepInputs& inputs, StepRiders& rode);
   void judge(const StepInputs& inputs, bool losses_finite, StepOutcome& outcome);
   void update(const StepInputs& inputs, StepOutcome& outcome);
+  RateProbes probes_of(const StepInputs& inputs, const StepOutcome& outcome);
+  double loss_again(const StepInputs& inputs);
+  double mean_over_ranks(const StepInputs& inputs, const torch::Tensor& loss_sum);
   [[noreturn]] void fail(const StepInputs& inputs, const std::string& what);
   std::string where_it_began(const StepInputs& inputs);
   void note(const char* what, int64_t begin_ns) const;
@@ -89,8 +93,9 @@ class TrainStep {
   LossScaler* scaler_;
   StaleSum* stale_;
   Passes passes_;
-  std::optional<StepUndo> undo_;  // with a scaler
-  torch::Tensor diverged_;        // on a device without a scaler: above 0 when a gradient was not finite
+  std::optional<StepUndo> undo_;      // with a scaler
+  std::optional<StepProbes> probes_;  // where the rate is found on the way
+  torch::Tensor diverged_;            // on a device without a scaler: above 0 when a gradient was not finite
   SteadyClock clock_;
   std::vector<Parameter> parameters_;
 };

@@ -110,8 +110,8 @@ class Trainer {
 
   DatasetPair data_;
   std::shared_ptr<Model> model_;
-  std::unique_ptr<Optimizer> optimizer_;
   BatchSchedule batch_;
+  std::unique_ptr<Optimizer> optimizer_;
   Schedule rate_;
   Schedule momentum_;
   const RunLength length_;

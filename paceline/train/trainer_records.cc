@@ -21,7 +21,7 @@ void Trainer::record_window() {
   if (recorder_) {
     Recorder::Values values = {{"loss", state_.train_loss >= 0 ? state_.train_loss : NAN},  // none: all were skipped
                                {"accuracy", state_.train_accuracy},
-                               {"rate", rate_(epoch())},
+                               {"rate", optimizer_->rate_for(rate_(epoch()))},
                                {"momentum", momentum_(epoch())},
                                {"global_batch", static_cast<double>(global_batch())},
                                {"images_per_second", speed_.per_second()},

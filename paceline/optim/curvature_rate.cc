@@ -1,4 +1,4 @@
-#include "paceline/optim/worker_rate.h"
+#include "paceline/optim/curvature_rate.h"
 
 #include <cmath>
 
@@ -22,7 +22,7 @@ SecantSums sums_on_device(const torch::Tensor& weights, const torch::Tensor& las
 
 }  // namespace
 
-WorkerRate::WorkerRate(std::vector<Parameter> parameters, const BarzilaiBorweinOptions& options)
+CurvatureRate::CurvatureRate(std::vector<Parameter> parameters, const BarzilaiBorweinOptions& options)
     : parameters_(std::move(parameters)),
       options_(options),
       rate_(options),
@@ -32,7 +32,15 @@ WorkerRate::WorkerRate(std::vector<Parameter> parameters, const BarzilaiBorweinO
   keep_what_was_learnt();
 }
 
-void WorkerRate::keep_what_was_learnt() {
+// The tensors may have been loaded since.
+void CurvatureRate::recall() {
+  rate_.restore({.rate = number(rate_now),
+                 .followed = number(followed),
+                 .downhill = number(downhill),
+                 .curvature = number(curvature)});
+}
+
+void CurvatureRate::keep_what_was_learnt() {
   const BarzilaiBorweinRate::Learnt& learnt = rate_.learnt();
   number(rate_now) = learnt.rate;
   number(followed) = learnt.followed;
@@ -40,8 +48,9 @@ void WorkerRate::keep_what_was_learnt() {
   number(curvature) = learnt.curvature;
 }
 
-double WorkerRate::next(const Batch& batch, const Probes& probes) {
+double CurvatureRate::next(const Batch& batch, const Probes& probes) {
   const torch::NoGradGuard no_grad;
+  recall();
   if (batch.overflow) return rate_.rate();  // the step will be skipped: nothing moved, nothing was learnt
   const auto step = static_cast<int64_t>(number(steps)++);
   if (measures_in(step, options_)) {
@@ -53,12 +62,13 @@ double WorkerRate::next(const Batch& batch, const Probes& probes) {
   if (measures_in(step + 1, options_)) {
     remember();
     number(last_samples) = batch.samples;
+    number(last_share) = batch.schedule_share;
   }
   return rate_.rate();
 }
 
 // The weights after a step of this rate.
-WorkerRate::Tensors WorkerRate::stepped(double rate) const {
+CurvatureRate::Tensors CurvatureRate::stepped(double rate) const {
   Tensors weights;
   for (const Parameter& parameter : parameters_) {
     const torch::Tensor own = parameter.tensor.detach();
@@ -68,7 +78,7 @@ WorkerRate::Tensors WorkerRate::stepped(double rate) const {
 }
 
 // Each chunk's sums are added in the order of the table, whoever made them.
-SecantMeasurement WorkerRate::measure(const Batch& batch, const Probes& probes) const {
+SecantMeasurement CurvatureRate::measure(const Batch& batch, const Probes& probes) const {
   Tensors weights, gradient;
   double scale = 1;
   for (size_t i = 0; i < parameters_.size(); ++i) weights.push_back(last_weights_.of(i));
@@ -97,7 +107,7 @@ SecantMeasurement WorkerRate::measure(const Batch& batch, const Probes& probes) 
   for (const auto& [i, own_weights, own_gradient] : table.others())
     parts.push_back(sums_on_device(own_weights, weights[i], own_gradient, gradient[i], scale));
 
-  SecantMeasurement measured = {.move_rate = rate_.rate(),
+  SecantMeasurement measured = {.move_rate = rate_.rate() * number(last_share),
                                 .noise = batch.noise,
                                 .gradients = batch.gradients,
                                 .batch_share = batch.samples / batch.data_samples};
@@ -110,14 +120,15 @@ SecantMeasurement WorkerRate::measure(const Batch& batch, const Probes& probes) 
   return measured;
 }
 
-double WorkerRate::safeguarded(const Batch& batch, const Probes& probes) const {
+double CurvatureRate::safeguarded(const Batch& batch, const Probes& probes) const {
   CHECK_TRUE(probes.loss_at != nullptr, "the safeguard needs loss_at");
   const auto loss_after = [&](double rate) { return probes.loss_at(stepped(rate)); };
-  const double length = gradient_norm(parameters_), loss = batch.loss ? *batch.loss : loss_after(0);
-  return std::ldexp(rate_.rate(), -armijo_halvings(rate_.rate(), loss, length * length, loss_after));
+  const double length = gradient_norm(parameters_), loss = probes.loss ? probes.loss() : loss_after(0);
+  const double taken = rate_.rate() * batch.schedule_share * batch.gradient_scale;
+  return std::ldexp(rate_.rate(), -armijo_halvings(taken, loss, length * length, loss_after));
 }
 
-void WorkerRate::remember() {
+void CurvatureRate::remember() {
   for (size_t i = 0; i < parameters_.size(); ++i) {
     const torch::Tensor& weights = parameters_[i].tensor;
     last_weights_.of(i).copy_(weights);
@@ -130,19 +141,10 @@ void WorkerRate::remember() {
   }
 }
 
-Optimizer::State WorkerRate::state() const {
-  Optimizer::State state = {{"rate", numbers_}};
+void CurvatureRate::add_to(Optimizer::State& state) const {
+  state.emplace("found_rate", numbers_);
   last_weights_.add_to(state, parameters_);
   if (options_.secant == Secant::cheap) last_gradient_.add_to(state, parameters_);
-  return state;
-}
-
-void WorkerRate::load_state(const Optimizer::State& saved, const std::string& source) {
-  copy_state(saved, state(), source);
-  rate_.restore({.rate = number(rate_now),
-                 .followed = number(followed),
-                 .downhill = number(downhill),
-                 .curvature = number(curvature)});
 }
 
 }  // namespace paceline

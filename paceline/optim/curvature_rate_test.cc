@@ -1,4 +1,4 @@
-#include "paceline/optim/worker_rate.h"
+#include "paceline/optim/curvature_rate.h"
 
 #include <gmock/gmock.h>
 
@@ -13,15 +13,17 @@ class Quadratic {
 
   std::vector<Parameter> parameters() const { return {{"w", weights_, true}}; }
   double loss() const { return loss_at({weights_.detach()}); }
-  double loss_at(const WorkerRate::Tensors& w) const { return (curvatures_ * w[0].square()).sum().item<double>() / 2; }
-  WorkerRate::Tensors gradient_at(const WorkerRate::Tensors& w) {
+  double loss_at(const CurvatureRate::Tensors& w) const {
+    return (curvatures_ * w[0].square()).sum().item<double>() / 2;
+  }
+  CurvatureRate::Tensors gradient_at(const CurvatureRate::Tensors& w) {
     ++gradients_;
     return {curvatures_ * w[0]};
   }
   void make_gradient() { weights_.mutable_grad() = gradient_at({weights_.detach()})[0]; }
   void move(double rate) { weights_.detach().sub_(weights_.grad(), rate); }
   int gradients() const { return gradients_; }
-  WorkerRate::Probes probes() {
+  CurvatureRate::Probes probes() {
     return {.gradient_at = [this](const auto& w) { return gradient_at(w); },
             .loss_at = [this](const auto& w) { return loss_at(w); }};
   }
@@ -42,15 +44,15 @@ int gradients_needed(const std::function<double(Quadratic&)>& rate) {
   return problem.gradients();
 }
 
-int with_worker_rate(const BarzilaiBorweinOptions& options) {
-  std::unique_ptr<WorkerRate> rate;
+int with_curvature_rate(const BarzilaiBorweinOptions& options) {
+  std::unique_ptr<CurvatureRate> rate;
   return gradients_needed([&](Quadratic& problem) {
-    if (!rate) rate = std::make_unique<WorkerRate>(problem.parameters(), options);
+    if (!rate) rate = std::make_unique<CurvatureRate>(problem.parameters(), options);
     return rate->next({}, problem.probes());
   });
 }
 
-TEST(WorkerRate, FindsItsWayFromARateTenTimesOff) {
+TEST(CurvatureRate, FindsItsWayFromARateTenTimesOff) {
   const int tuned = gradients_needed([](Quadratic&) { return Quadratic::kTunedRate; });
   EXPECT_LT(tuned, 100);
   for (const double times : {0.1, 10.0}) {
@@ -59,39 +61,43 @@ TEST(WorkerRate, FindsItsWayFromARateTenTimesOff) {
     for (const Secant secant : {Secant::exact, Secant::cheap}) {
       BarzilaiBorweinOptions options = published_barzilai_borwein(start, 10);
       options.secant = secant;
-      EXPECT_LE(with_worker_rate(options), 2 * tuned) << times << ", secant " << static_cast<int>(secant);
+      EXPECT_LE(with_curvature_rate(options), 2 * tuned) << times << ", secant " << static_cast<int>(secant);
     }
-    EXPECT_LE(with_worker_rate(steady_barzilai_borwein(start, 10)), 2 * tuned) << times;
+    EXPECT_LE(with_curvature_rate(steady_barzilai_borwein(start, 10)), 2 * tuned) << times;
   }
 }
 
-TEST(WorkerRate, TheUsefulSettingRescuesARateSetTooLow) {
+TEST(CurvatureRate, TheUsefulSettingRescuesARateSetTooLow) {
   const double low = Quadratic::kTunedRate / 10;
   const int plain = gradients_needed([&](Quadratic&) { return low; });
-  EXPECT_LT(2 * with_worker_rate(useful_barzilai_borwein(low, 1)), plain);
+  EXPECT_LT(2 * with_curvature_rate(useful_barzilai_borwein(low, 1)), plain);
 }
 
-TEST(WorkerRate, MeasuresInTheFirstStepsThenNowAndThen) {
+TEST(CurvatureRate, MeasuresInTheFirstStepsThenNowAndThen) {
   Quadratic problem;
-  WorkerRate rate(problem.parameters(), steady_barzilai_borwein(0.01, 10));
+  CurvatureRate rate(problem.parameters(), steady_barzilai_borwein(0.01, 10));
   std::vector<int> measured;
   for (int step = 0; step < 31; ++step) {
     problem.make_gradient();
     const int before = problem.gradients();
-    problem.move(rate.next({.loss = problem.loss()}, problem.probes()));
+    CurvatureRate::Probes probes = problem.probes();
+    probes.loss = [&] { return problem.loss(); };
+    problem.move(rate.next({}, probes));
     if (problem.gradients() > before) measured.push_back(step);
   }
   EXPECT_THAT(measured, ::testing::ElementsAre(1, 2, 3, 4, 5, 10, 20, 30));
 }
 
 // Whatever the start was.
-TEST(WorkerRate, TheFirstMeasurementReplacesAStartThatDoesNotCount) {
+TEST(CurvatureRate, TheFirstMeasurementReplacesAStartThatDoesNotCount) {
   for (const double start : {1e-4, 0.03}) {
     torch::Tensor weight = torch::ones({4}).requires_grad_();
     BarzilaiBorweinOptions options = steady_barzilai_borwein(start, 10);
     options.safeguard = false;
-    WorkerRate rate({{"w", weight, true}}, options);
-    const auto gradient_at = [](const WorkerRate::Tensors& weights) { return WorkerRate::Tensors{5 * weights[0]}; };
+    CurvatureRate rate({{"w", weight, true}}, options);
+    const auto gradient_at = [](const CurvatureRate::Tensors& weights) {
+      return CurvatureRate::Tensors{5 * weights[0]};
+    };
     const auto next = [&] {
       weight.mutable_grad() = gradient_at({weight.detach()})[0];
       return rate.next({}, {.gradient_at = gradient_at});
@@ -103,15 +109,15 @@ TEST(WorkerRate, TheFirstMeasurementReplacesAStartThatDoesNotCount) {
 }
 
 // A slope with hardly any curvature and a wall behind it: what the curvature proposes leads into the wall.
-TEST(WorkerRate, TheSafeguardLooksAtTheRateThatIsTaken) {
+TEST(CurvatureRate, TheSafeguardLooksAtTheRateThatIsTaken) {
   torch::Tensor weight = torch::ones({1}).requires_grad_();
-  const auto loss_at = [](const WorkerRate::Tensors& w) {
+  const auto loss_at = [](const CurvatureRate::Tensors& w) {
     return (w[0] + 0.005 * w[0].square() + 50 * w[0].clamp_max(0).square()).sum().item<double>();
   };
-  const auto gradient_at = [](const WorkerRate::Tensors& w) {
-    return WorkerRate::Tensors{1 + 0.01 * w[0] + 100 * w[0].clamp_max(0)};
+  const auto gradient_at = [](const CurvatureRate::Tensors& w) {
+    return CurvatureRate::Tensors{1 + 0.01 * w[0] + 100 * w[0].clamp_max(0)};
   };
-  WorkerRate rate({{"w", weight, true}}, steady_barzilai_borwein(0.01, 1000));
+  CurvatureRate rate({{"w", weight, true}}, steady_barzilai_borwein(0.01, 1000));
   const auto next = [&] {
     weight.mutable_grad() = gradient_at({weight.detach()})[0];
     return rate.next({}, {.gradient_at = gradient_at, .loss_at = loss_at});
@@ -124,12 +130,12 @@ TEST(WorkerRate, TheSafeguardLooksAtTheRateThatIsTaken) {
   EXPECT_LT(loss_at({weight.detach() - taken * weight.grad()}), loss_at({weight.detach()}));
 }
 
-TEST(WorkerRate, MeasuresTheCurvatureInEitherPrecision) {
+TEST(CurvatureRate, MeasuresTheCurvatureInEitherPrecision) {
   for (const torch::Dtype dtype : {torch::kFloat32, torch::kFloat64}) {
     torch::Tensor weight = torch::ones({70'000}, dtype).requires_grad_();  // several chunks
     BarzilaiBorweinOptions options = published_barzilai_borwein(0.01, 10);
     options.secant = Secant::cheap, options.safeguard = false;
-    WorkerRate rate({{"w", weight, true}}, options);
+    CurvatureRate rate({{"w", weight, true}}, options);
     for (int step = 0; step < 2; ++step) {
       weight.mutable_grad() = 4 * weight.detach();
       const double found = rate.next({}, {});
@@ -139,11 +145,11 @@ TEST(WorkerRate, MeasuresTheCurvatureInEitherPrecision) {
   }
 }
 
-TEST(WorkerRate, ScalesTheGradientOfABatchOfAnotherSize) {
+TEST(CurvatureRate, ScalesTheGradientOfABatchOfAnotherSize) {
   torch::Tensor weight = torch::ones({4}).requires_grad_();
   BarzilaiBorweinOptions options = published_barzilai_borwein(0.5, 10);
   options.secant = Secant::cheap, options.safeguard = false;
-  WorkerRate rate({{"w", weight, true}}, options);
+  CurvatureRate rate({{"w", weight, true}}, options);
   weight.mutable_grad() = torch::ones({4});
   rate.next({.samples = 64, .data_samples = 16}, {});
   weight.detach().fill_(3);
@@ -151,11 +157,11 @@ TEST(WorkerRate, ScalesTheGradientOfABatchOfAnotherSize) {
   EXPECT_NEAR(rate.next({.samples = 16, .data_samples = 16}, {}), 2.0 / (6 - 2 * 1), 1e-9);
 }
 
-TEST(WorkerRate, AnOverflowTeachesNothing) {
+TEST(CurvatureRate, AnOverflowTeachesNothing) {
   torch::Tensor weight = torch::ones({4}).requires_grad_();
   BarzilaiBorweinOptions options = published_barzilai_borwein(0.5, 10);
   options.secant = Secant::cheap, options.safeguard = false;
-  WorkerRate rate({{"w", weight, true}}, options);
+  CurvatureRate rate({{"w", weight, true}}, options);
   weight.mutable_grad() = torch::ones({4});
   rate.next({}, {});
   weight.detach().fill_(3);
@@ -165,17 +171,20 @@ TEST(WorkerRate, AnOverflowTeachesNothing) {
   EXPECT_NEAR(rate.next({}, {}), 2.0 / (5 - 1), 1e-9);
 }
 
-TEST(WorkerRate, RestoredStateContinuesBitForBit) {
+TEST(CurvatureRate, RestoredStateContinuesBitForBit) {
   for (BarzilaiBorweinOptions options :
        {published_barzilai_borwein(0.02, 10), useful_barzilai_borwein(0.02, 10), steady_barzilai_borwein(0.02, 10)}) {
     Quadratic problem;
-    WorkerRate whole(problem.parameters(), options);
+    CurvatureRate whole(problem.parameters(), options);
     for (int step = 0; step < 4; ++step) {
       problem.make_gradient();
       problem.move(whole.next({}, problem.probes()));
     }
-    WorkerRate resumed(problem.parameters(), options);
-    resumed.load_state(whole.state(), "memory");
+    CurvatureRate resumed(problem.parameters(), options);
+    Optimizer::State saved, live;
+    whole.add_to(saved);
+    resumed.add_to(live);
+    copy_state(saved, live, "memory");
     problem.make_gradient();
     EXPECT_EQ(resumed.next({}, problem.probes()), whole.next({}, problem.probes()));
   }
