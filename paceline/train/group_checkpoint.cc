@@ -73,8 +73,9 @@ GroupCheckpoint::Resumed GroupCheckpoint::resume(const RunState& first, bool wan
   resumed.sums_under_way = told.at("sums").get<uint64_t>();
   NamedTensors shared = state_of(model_);
   broadcast_from_first(group_, shared);
-  NamedTensors optimizer_state = optimizer_.state();
-  broadcast_from_first(group_, optimizer_state);
+  // Loaded, not copied into what is there: an optimizer of several stages (hybrid) has other tensors in each.
+  const NamedTensors optimizer_state = tensors_of_first(group_, optimizer_.state());
+  if (group_.rank() != 0) optimizer_.load_state(optimizer_state, "the optimizer of rank 0");
   if (told.at("ranks") > 0) distribute(std::move(ranks), resumed.ranks_before);
   resume_sums(sums, resumed.sums_under_way);
   return resumed;

@@ -3,6 +3,10 @@
 #include <torch/types.h>
 #include <torch/utils.h>
 
+#include <nlohmann/json.hpp>
+
+#include "paceline/collectives/group_text.h"
+
 namespace paceline {
 namespace {
 
@@ -59,6 +63,21 @@ void broadcast_from_first(Group& group, NamedTensors& shared) {
     group.broadcast(bytes_of(carrier), 0);
     if (!in_place) tensor.copy_(carrier);
   }
+}
+
+NamedTensors tensors_of_first(Group& group, const NamedTensors& mine) {
+  nlohmann::json kinds = nlohmann::json::object();
+  for (const auto& [name, tensor] : mine)
+    kinds[name] = {{"type", static_cast<int>(tensor.scalar_type())}, {"sizes", tensor.sizes().vec()}};
+  kinds = nlohmann::json::parse(broadcast_text(group, kinds.dump(), 0));
+  NamedTensors all;
+  for (const auto& [name, kind] : kinds.items()) {
+    const auto type = static_cast<torch::ScalarType>(kind.at("type").get<int>());
+    all[name] = group.rank() == 0 ? mine.at(name).detach().cpu().contiguous()
+                                  : torch::empty(kind.at("sizes").get<std::vector<int64_t>>(), type);
+  }
+  broadcast_from_first(group, all);
+  return all;
 }
 
 std::vector<NamedTensors> spread_evenly(const std::vector<NamedTensors>& owed, int ranks) {

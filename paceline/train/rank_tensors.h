@@ -18,6 +18,9 @@ void scatter_from_first(Group& group, const std::vector<NamedTensors>& all, Name
 // Every rank's `shared` becomes rank 0's. Every rank calls it.
 void broadcast_from_first(Group& group, NamedTensors& shared);
 
+// Rank 0's `mine`, on the CPU, whatever the others have: names, shapes and types travel, too. Every rank calls it.
+NamedTensors tensors_of_first(Group& group, const NamedTensors& mine);
+
 // What so many ranks owed, as the debts of another number of them: the sum is the same, each owes as much.
 std::vector<NamedTensors> spread_evenly(const std::vector<NamedTensors>& owed, int ranks);
 

@@ -1,0 +1,90 @@
+#include "paceline/train/group_checkpoint.h"
+
+#include <gmock/gmock.h>
+
+#include "paceline/comm/engine_local.h"
+#include "paceline/core/test_folder.h"
+#include "paceline/train/test_network.h"
+#include "paceline/train/trainer.h"
+
+namespace paceline {
+namespace {
+
+Recipe recipe(const std::vector<std::string>& overrides) {
+  return parse_recipe(R"(
+    [model]
+    name = "tiny"
+    [data]
+    name = "synthetic"
+    train_samples = 100
+    test_samples = 37
+    channels = 1
+    image_size = 8
+    classes = 4
+    [batch]
+    global = 32
+    [optimizer]
+    rate = 0.01
+    [train]
+    epochs = 2
+    threads = 1
+  )",
+                      "tiny.toml", overrides);
+}
+
+Summary train(int ranks, const std::filesystem::path& folder, bool resume, std::vector<std::string> overrides,
+              const std::string& steps = "") {
+  if (!steps.empty()) overrides.push_back("train.max_steps=" + steps);
+  Summary summary;
+  run_ranks(ranks, [&](Group& group) {
+    Trainer trainer(recipe(overrides), group,
+                    {.run_folder = {folder}, .resume = resume, .catalog = catalog_with_tiny()});
+    const Summary own = trainer.run();
+    if (group.rank() == ranks - 1) summary = own;
+  });
+  return summary;
+}
+
+// An epoch is 4 steps: hybrid hands over after the second.
+const std::vector<std::vector<std::string>> kOptimizers = {
+    {"optimizer.name=sgd", "optimizer.momentum=0.9"},
+    {"optimizer.name=lars"},
+    {"optimizer.name=lars", "optimizer.momentum=0.9", "optimizer.momentum_correction=true"},
+    {"optimizer.name=adam"},
+    {"optimizer.name=adamw"},
+    {"optimizer.name=rmsprop"},
+    {"optimizer.name=adabound"},
+    {"optimizer.name=hybrid", "optimizer.hybrid_epochs=0.5"},
+    {"optimizer.name=hybrid", "optimizer.hybrid_epochs=0.5", "optimizer.average=0.9"}};
+
+class GroupCheckpointTest : public ::testing::TestWithParam<int> {};
+
+TEST_P(GroupCheckpointTest, EveryOptimizerGoesOnBitForBit) {
+  for (const auto& optimizer : kOptimizers) {
+    const TestFolder folder;
+    const Summary whole = train(GetParam(), folder.path() / "whole", false, optimizer);
+    for (const char* steps : {"1", "2", "3"}) {
+      train(GetParam(), folder.path() / steps, false, optimizer, steps);
+      const Summary resumed = train(GetParam(), folder.path() / steps, true, optimizer);
+      EXPECT_EQ(resumed.weights_sha256, whole.weights_sha256) << optimizer[0] << ", after step " << steps;
+      EXPECT_EQ(resumed.test_loss, whole.test_loss) << optimizer[0] << ", after step " << steps;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, GroupCheckpointTest, ::testing::Values(1, 3));
+
+TEST(GroupCheckpoint, AnotherNumberOfRanksGoesOnWithEveryOptimizer) {
+  for (const auto& optimizer : kOptimizers) {
+    const TestFolder folder;
+    const Summary whole = train(1, folder.path() / "whole", false, optimizer);
+    for (const auto& [before, after] : {std::pair(1, 2), std::pair(2, 1)}) {
+      const std::filesystem::path run = folder.path() / std::to_string(before);
+      train(before, run, false, optimizer, "3");
+      EXPECT_NEAR(train(after, run, true, optimizer).test_loss, whole.test_loss, 1e-4) << optimizer[0] << before;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace paceline
