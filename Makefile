@@ -7,11 +7,12 @@ RANKS ?= 2
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
 
-.PHONY: help train test build bench soak format lint install clean
+.PHONY: help train test test-gpu build bench soak format lint install clean
 
 help:
 	@echo "make train    train $(RECIPE) on $(RANKS) ranks (another: make train RECIPE=recipes/NAME.toml RANKS=N); results in runs/"
 	@echo "make test     build and run every test: under address, undefined-behaviour and thread sanitizers, then optimised"
+	@echo "make test-gpu on a machine with a GPU: compare kernels, steps and ranks there with what defines right; one table"
 	@echo "make build    build everything in build/PRESET (make build PRESET=release|dev|asan|tsan|cuda)"
 	@echo "make bench    measure a training step beside PyTorch's, and all-reduce beside OpenMPI's and Gloo's, each in one run"
 	@echo "make soak     the long versions of the randomised tests"
@@ -39,6 +40,14 @@ test:
 	for preset in asan tsan release; do \
 	  cmake --preset $$preset && cmake --build --preset $$preset && $$fixed ctest --preset $$preset -j $(JOBS) || exit 1; \
 	done
+
+# Ranks may share a GPU: one is enough.
+test-gpu:
+	@./setup --cuda
+	@cmake --preset cuda && cmake --build --preset cuda --target paceline gpu_checks nccl_checks
+	@build/cuda/bin/gpu_checks
+	@build/cuda/bin/paceline launch -n 2 -- build/cuda/bin/nccl_checks
+	@tests/gpu/nccl_training.sh
 
 bench:
 	@./setup --peers

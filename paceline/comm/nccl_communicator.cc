@@ -310,10 +310,15 @@ class NcclCommunicator : public DeviceCommunicator {
     monitor_->alarm().fail();
   }
 
+  // Without the lock, as soon as nobody can use it any more: NCCL waits until all CUDA graphs that hold the
+  // communicator are gone, and their owner lets go of them only when it hears of this.
   void abort() {
-    const std::lock_guard lock(mutex_);
-    if (communicator_ != nullptr) ncclCommAbort(communicator_);
-    communicator_ = nullptr;
+    ncclComm_t doomed = nullptr;
+    {
+      const std::lock_guard lock(mutex_);
+      doomed = std::exchange(communicator_, nullptr);
+    }
+    if (doomed != nullptr) ncclCommAbort(doomed);
   }
 
   // Every rank has come here: what is queued will be done.

@@ -7,6 +7,7 @@
 
 #include "paceline/core/check.h"
 #include "paceline/kernels/batch_norm.h"
+#include "paceline/models/visible_operation.h"
 #include "paceline/precision/device_words.h"
 
 namespace paceline {
@@ -130,7 +131,8 @@ torch::Tensor fused_batch_norm(const torch::Tensor& images, const torch::Tensor&
   CHECK_TRUE(fused_batch_norm_serves(images, residual, layer), "images of {} channels on {}", images.size(1),
              images.device().str());
   const auto added = residual.defined() ? std::optional(residual) : std::nullopt;
-  return FusedBatchNorm::apply(images, layer.weight, layer.bias, added, relu, layer);
+  return visible("paceline::fused_batch_norm", {images, layer.weight, layer.bias},
+                 [&] { return FusedBatchNorm::apply(images, layer.weight, layer.bias, added, relu, layer); });
 }
 
 }  // namespace paceline

@@ -128,6 +128,9 @@ std::unique_ptr<Reducer> build_reducer(const Recipe& recipe, const Catalog& cata
                    .momentum_correction = codec_has_the_momentum(recipe, group.size()) ? recipe.optimizer.momentum : 0};
   std::vector<NamedParameter> parameters;
   for (const Parameter& parameter : parameters_of(model)) parameters.push_back({parameter.name, parameter.tensor});
+  // The reducer holds what accumulates gradients, which works on the stream that it was made on: on any other than that
+  // of the steps, none of them could be recorded as a CUDA graph.
+  const StepStream stream(parameters.empty() ? torch::Device(torch::kCPU) : parameters.front().tensor.device());
   try {
     return std::make_unique<Reducer>(std::move(parameters), group, std::move(options));
   } catch (const UsageError& error) {  // no such algorithm, or not for these ranks

@@ -131,6 +131,7 @@ torch::Tensor DeviceStep::replay(Recording& recording, const StepInputs& inputs,
   CHECK_TRUE(recording.images.data_ptr() == inputs.batch.images.data_ptr() &&
                  recording.labels.data_ptr() == inputs.batch.labels.data_ptr(),
              "a batch of {} samples lies elsewhere than when its step was recorded", inputs.batch.labels.size(0));
+  for (const auto& [layer, values] : recording.values_per_channel) layer->set_values_per_channel(values);
   optimizer_.prepare(coefficients);
   recording.graph->replay();
   ++replays_;
@@ -142,7 +143,8 @@ DeviceStep::Recording* DeviceStep::recording_for(const StepInputs& inputs, const
   const auto stage = optimizer_.capture_stage(coefficients);
   if (!StepGraph::is_possible(device_) || wanted == "never" || (reducer_.ranks() > 1 && wanted != "always") || !stage)
     return nullptr;
-  // NCCL wants all ranks to replay, or none. Where one has its even share, all have.
+  // NCCL wants all ranks to replay, or none. Where one has its even share, all have, unless some are filled first.
+  if (reducer_.ranks() > 1 && recipe_.batch.fill > 0) return nullptr;
   if (inputs.batch.labels.size(0) * reducer_.ranks() != inputs.global_count) return nullptr;
   const Shape shape = {inputs.batch.labels.size(0), inputs.global_count, *stage};
   if (recordings_.size() >= kMostRecordings && !recordings_.contains(shape)) return nullptr;
@@ -159,6 +161,9 @@ void DeviceStep::record(Recording& recording, const StepInputs& inputs, const St
       std::make_unique<StepGraph>(device_, first_graph_, [&] { recording.figures = make(inputs, coefficients, rode); });
   for (const Parameter& parameter : parameters_) recording.gradients.push_back(parameter.tensor.grad());
   recording.took_part = reducer_.took_part();
+  for (const auto& module : model_->modules())
+    if (auto* layer = dynamic_cast<BatchNorm2d*>(module.get()))
+      recording.values_per_channel.emplace_back(layer, layer->values_per_channel());
   if (first_graph_ == nullptr) first_graph_ = recording.graph.get();
 }
 

@@ -41,8 +41,9 @@ class DeviceStep {
   struct Recording {
     int seen = 0;
     torch::Tensor images, labels, figures;
-    std::vector<torch::Tensor> gradients;  // held: the graph writes there
-    std::vector<bool> took_part;           // Reducer's
+    std::vector<torch::Tensor> gradients;                              // held: the graph writes there
+    std::vector<bool> took_part;                                       // Reducer's
+    std::vector<std::pair<BatchNorm2d*, int64_t>> values_per_channel;  // what forward leaves on the host
     std::unique_ptr<StepGraph> graph;
   };
   struct Shape {

@@ -10,6 +10,7 @@
 #include "paceline/core/error.h"
 #include "paceline/core/file.h"
 #include "paceline/core/test_folder.h"
+#include "paceline/models/visible_operation.h"
 #include "paceline/optim/optimizer.h"
 #include "paceline/train/forward_search.h"
 #include "paceline/train/trainer.h"
@@ -103,6 +104,34 @@ TEST(ForwardSearch, NamesTheFirstLayerWhoseOutputIsNotFinite) {
   EXPECT_EQ(search(), "third");
   images[1][0][0][0] = NAN;
   EXPECT_EQ(search(), "the input");  // flatten() comes before the first layer
+}
+
+// As the fused operations of a GPU are: libtorch sees at most the memory that it asks for.
+class OwnOperation : public Model {
+ public:
+  OwnOperation() {
+    for (const char* name : {"first", "own", "last"})
+      register_module(name, torch::nn::Linear(torch::nn::LinearOptions(3, 3).bias(false)))->weight.detach().fill_(1);
+  }
+  torch::Tensor forward(torch::Tensor images) override {
+    const auto weight = [&](const std::string& name) { return named_parameters()[name + ".weight"]; };
+    const torch::Tensor x = torch::linear(images, weight("first"));
+    const torch::Tensor y = visible("own::operation", {x, weight("own")}, [&] {
+      torch::Tensor output = torch::empty_like(x);
+      std::fill_n(output.data_ptr<float>(), output.numel(), value);
+      return output;
+    });
+    return torch::linear(y, weight("last"));
+  }
+  float value = 1;
+};
+
+TEST(ForwardSearch, SeesOperationsOfOurOwn) {
+  const auto model = std::make_shared<OwnOperation>();
+  const auto search = [&] { return first_layer_not_finite(*model, [&] { model->forward(torch::ones({2, 3})); }); };
+  EXPECT_EQ(search(), std::nullopt);
+  model->value = kInfinity;
+  EXPECT_EQ(search(), "own");
 }
 
 TEST(MeasureLayers, GivesNormsAndCountsInTheOrderOfTheModel) {
@@ -216,6 +245,17 @@ TEST(Divergence, ThatOnlyOneRankSeesIsToldByAll) {
   });
   for (const std::string& error : errors)
     EXPECT_THAT(error, HasSubstr("rank 1, step 1 (epoch 0): the loss is not finite: the run diverged"));
+}
+
+// Later steps have changed the weights: to make that one again would tell nothing.
+TEST(Divergence, OfALossAloneEndsTheRunOfOneRank) {
+  const auto group = make_local_group();
+  try {
+    Trainer(recipe({"train.log_every_steps=2"}), *group, {.catalog = catalog(3e38f), .as_on_device = true}).run();
+    FAIL() << "nothing was thrown";
+  } catch (const TrainingError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("step 1 (epoch 0): the loss is not finite: the run diverged; try"));
+  }
 }
 
 TEST(Divergence, AfterTooManySkipsNamesTheLayer) {

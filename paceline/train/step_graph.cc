@@ -37,6 +37,7 @@ StepGraph::StepGraph(torch::Device, const StepGraph* beside, const std::function
       graph.capture_end();
     } catch (const std::exception&) {  // of course: it is what went wrong before
     }
+    if (dynamic_cast<const Error*>(&error) != nullptr) throw;  // a rank that died, say: no fault of the recording's
     throw TrainingError(
         fmt::format("the step could not be recorded as a CUDA graph; set train.graph = \"never\": {}", error.what()));
   }

@@ -18,7 +18,8 @@ class StepGraph {
 
   // Calls `body` once, which launches nothing now. Tensors that it makes keep their memory while this lives; graphs
   // that share memory (`beside`, may be null) must not need each other's results. Throws TrainingError when something
-  // in the body cannot be recorded. REQUIRES: is_possible(), a current stream other than the device's default.
+  // in the body cannot be recorded; our own errors pass as they are. REQUIRES: is_possible(), a current stream other
+  // than the device's default.
   StepGraph(torch::Device device, const StepGraph* beside, const std::function<void()>& body);
   ~StepGraph();
 

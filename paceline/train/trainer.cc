@@ -279,7 +279,7 @@ void Trainer::note_what_is_due(double epoch_before) {
 void Trainer::drain() {
   if (const auto bad = window_.drain())
     diverge(bad->place, bad->loss_finite ? "a gradient is not finite" : "the loss is not finite",
-            group_.size() == 1 || !bad->gradients_finite);
+            /*all_know=*/!bad->gradients_finite);
   if (!scaler_ || !device_step_) return;
   try {
     scaler_->settle();

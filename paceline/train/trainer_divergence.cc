@@ -22,6 +22,7 @@ void Trainer::diverge(const StepPlace& place, const std::string& what, bool all_
   const double epoch = static_cast<double>(place.cursor_samples) / static_cast<double>(data_.train->size());
   const std::string text =
       fmt::format("step {} (epoch {:.4g}): {}: the run diverged; {}", place.number, epoch, what, kAgainstDivergence);
+  if (group_.size() == 1) throw DivergenceError(text);
   if (diverged_.empty()) diverged_ = text;
 }
 

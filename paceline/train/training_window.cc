@@ -36,6 +36,7 @@ std::optional<BadStep> TrainingWindow::drain() {
   bring_home();
   const std::vector<StepOutcome> outcomes = std::exchange(pending_, {});
   const std::vector<StepPlace> places = std::exchange(places_, {});
+  std::optional<BadStep> lone;  // a loss of this rank's, before any gradient
   for (size_t i = 0; i < outcomes.size(); ++i) {
     const StepOutcome& outcome = outcomes[i];
     state_.window_steps += 1;
@@ -43,13 +44,15 @@ std::optional<BadStep> TrainingWindow::drain() {
     const bool finite = std::isfinite(loss), gradients_finite = !is_set(outcome.not_finite);
     const bool skipped = outcome.skipped || is_set(outcome.overflow);
     if (skipped && !finite) continue;
-    if (!finite || !gradients_finite)
-      return BadStep{.place = places[i], .loss_finite = finite, .gradients_finite = gradients_finite};
+    const BadStep bad = {.place = places[i], .loss_finite = finite, .gradients_finite = gradients_finite};
+    if (!gradients_finite) return bad;
+    if (!finite && !lone) lone = bad;
+    if (lone) continue;
     state_.window_loss_sum += loss;
     state_.window_correct += outcome.correct.item<int64_t>();
     state_.window_samples += outcome.samples;
   }
-  return std::nullopt;
+  return lone;
 }
 
 void TrainingWindow::gather() {

@@ -40,7 +40,8 @@ class TrainingWindow {
     last_ = place;
   }
   // Reads the outcomes so far, which waits for the device. What a skipped step had for a loss does not count. The first
-  // step whose loss or gradient is not finite, if there is one; what came after it then counts no more.
+  // step whose gradient is not finite, which is the same on every rank; where there is none, the first whose loss is
+  // not, which only this rank knows. What came after it counts no more.
   std::optional<BadStep> drain();
 
   // Every rank then has the sums of all. Every rank calls these.

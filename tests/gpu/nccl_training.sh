@@ -44,21 +44,30 @@ device = "cuda"
 graph = "never"
 END
 }
-train() {  # FOLDER RECIPE ARGUMENTS...: its weights are then in $work/FOLDER.safetensors
+train() {  # FOLDER RECIPE ARGUMENTS...: its weights are then in $work/FOLDER.safetensors, the optimizer's state in $work/FOLDER.optimizer
   local folder=$1 recipe=$2
   shift 2
   if ! timeout 120 "$paceline" train "$work/$recipe.toml" --out "$work/$folder" --quiet "$@" > "$work/$folder.out" 2>&1; then
     say FAIL "$folder: training" "$(tail -1 "$work/$folder.out")"
     return 1
   fi
-  cp "$(ls -d "$work/$folder"/checkpoints/*/ | tail -1)weights.safetensors" "$work/$folder.safetensors"
+  local newest
+  newest=$(ls -d "$work/$folder"/checkpoints/*/ | tail -1)
+  cp "${newest}weights.safetensors" "$work/$folder.safetensors"
+  cp "${newest}optimizer.safetensors" "$work/$folder.optimizer"
 }
 alike() {  # NAME FOLDER FOLDER LIMIT
   local found
   if found=$("$checks" --compare "$work/$2.safetensors" "$work/$3.safetensors" "$4" 2>&1); then say PASS "$1" "$found"; else say FAIL "$1" "$found"; fi
 }
 same_bits() {  # NAME FOLDER FOLDER
-  if cmp -s "$work/$2.safetensors" "$work/$3.safetensors"; then say PASS "$1"; else say FAIL "$1" "weights differ"; fi
+  if ! cmp -s "$work/$2.safetensors" "$work/$3.safetensors"; then
+    say FAIL "$1" "weights differ"
+  elif ! cmp -s "$work/$2.optimizer" "$work/$3.optimizer"; then
+    say FAIL "$1" "weights are the same, the optimizer's state (momentum, average) is not"
+  else
+    say PASS "$1"
+  fi
 }
 refused() {  # NAME TEXT ARGUMENTS...
   local name=$1 text=$2 code

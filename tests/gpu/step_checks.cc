@@ -70,8 +70,10 @@ void check(const char* what, const std::vector<Settings>& cases, const std::func
   print_check("training step", what, static_cast<int>(cases.size()), most, failed);
 }
 
+// Weights, and what evaluation saw, which may be an average of them.
 double differs(const Settings& a, const Settings& b) {
-  return train(a).weights_sha256 == train(b).weights_sha256 ? 0 : 1;
+  const Summary one = train(a), other = train(b);
+  return one.weights_sha256 == other.weights_sha256 && one.test_loss == other.test_loss ? 0 : 1;
 }
 
 // Counts what libtorch says of calls that wait for the device.
@@ -149,6 +151,15 @@ bool step_checks() {
   check(
       "resident = copied batches", {{}},
       [&](const Settings& s) { return differs(joined(s, exact), joined(joined(s, exact), {"data.resident=never"})); },
+      0);
+  // From both sides a run finds a rate that it learns with, and two find the same.
+  check(
+      "found rate: two runs, learning", {{"optimizer.rate=0.01"}, {"optimizer.rate=10"}},
+      [&](const Settings& s) {
+        const Settings found = joined(joined(s, exact), {"sync.rate=barzilai_borwein", "optimizer.momentum=0.9"});
+        if (!(train(found).train_loss < 2.2)) return 2.0;  // it begins with 2.3
+        return differs(found, found);
+      },
       0);
   const Settings wild = {"optimizer.rate=1e30"};
   check(
