@@ -9,7 +9,7 @@ namespace paceline {
 
 std::unique_ptr<Codec> make_bf16_codec(const CodecOptions&) {
   return std::make_unique<HalfCodec>(
-      HalfFormat{"bf16", DType::bf16, 1, std::numeric_limits<float>::max(), bf16_from_floats, floats_from_bf16});
+      HalfFormat{"bf16", {DType::bf16, 1, std::numeric_limits<float>::max()}, bf16_from_floats, floats_from_bf16});
 }
 
 }  // namespace paceline

@@ -27,6 +27,14 @@ struct CodecOptions {
   bool density_warmup = true;  // topk: 25 %, 6.25 %, 1.56 % ... in the first epochs, until the density is reached
   double threshold = 1e-3;     // threshold: elements of at least this magnitude are sent
   size_t block = 256;          // int8, onebit: elements that share a scale
+  bool scaled = false;         // fp16: values come with a loss scale, and steps that overflow are skipped
+};
+
+// How values travel as 16-bit numbers, for those who convert them elsewhere: on a device.
+struct HalfWire {
+  DType dtype;
+  float scale;  // they travel multiplied by it, a power of two
+  float most;   // the largest magnitude of a finite value that travels; larger ones become this
 };
 
 class Codec {
@@ -38,6 +46,7 @@ class Codec {
 
   // Elementwise codecs: the type that travels. Packed ones: nothing.
   virtual std::optional<DType> wire_dtype() const { return {}; }
+  virtual std::optional<HalfWire> half_wire() const { return {}; }  // of those whose type has 16 bits
 
   // The most bytes that `count` elements take; packed codecs with fixed_length() always take exactly these.
   virtual size_t most_bytes(size_t count) const = 0;

@@ -235,6 +235,14 @@ TEST(Fp16, TravelsTimes1024AndLargeNumbersSaturate) {
               ElementsAre(1, -0.5f, 0x1p-30f, 63.96875f, 63.96875f, -63.96875f));
 }
 
+TEST(Fp16, WithALossScaleTravelsAsItIsAndOverflows) {
+  const auto codec = builtin_codecs().at("fp16")({.scaled = true});
+  const float infinity = std::numeric_limits<float>::infinity();
+  const std::vector<float> values = {1, -0.5f, 64, 65504, 66000, -1e30f};
+  const std::vector<std::byte> wire = encoded(*codec, values, {});
+  EXPECT_THAT(decoded(*codec, wire, values.size()), ElementsAre(1, -0.5f, 64, 65504, infinity, -infinity));
+}
+
 TEST(Threshold, SendsWhatIsAsLargeAndNeverMoreBytesThanThereAre) {
   const auto codec = builtin_codecs().at("threshold")({.threshold = 0.5});
   std::vector<float> values = {0.1f, -0.5f, 0.2f, 0.75f, 0, -0.25f}, lost(6);

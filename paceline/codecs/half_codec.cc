@@ -48,15 +48,15 @@ size_t HalfCodec::encode(std::span<const float> values, std::span<std::byte> wir
   for (size_t at = 0; at < values.size(); at += kBlock) {
     const size_t count = std::min(kBlock, values.size() - at);
     const float* const block = values.data() + at;
-    if (format_.scale == 1) {
+    if (format_.wire.scale == 1) {
       format_.narrow(halves + at, block, count);
     } else {
-      scale_up(scaled, block, count, format_.scale, format_.most);
+      scale_up(scaled, block, count, format_.wire.scale, format_.wire.most);
       format_.narrow(halves + at, scaled, count);
     }
     if (lost.empty()) continue;
     format_.widen(scaled, halves + at, count);
-    subtract_scaled_down(lost.data() + at, block, scaled, count, 1 / format_.scale);
+    subtract_scaled_down(lost.data() + at, block, scaled, count, 1 / format_.wire.scale);
   }
   return most_bytes(values.size());
 }
@@ -68,7 +68,7 @@ void HalfCodec::decode(std::span<const std::byte> wire, std::span<float> values)
     const size_t count = std::min(kBlock, values.size() - at);
     float* const block = values.data() + at;
     format_.widen(block, halves + at, count);
-    if (format_.scale != 1) scale_down(block, block, count, 1 / format_.scale);
+    if (format_.wire.scale != 1) scale_down(block, block, count, 1 / format_.wire.scale);
   }
 }
 
@@ -79,7 +79,7 @@ void HalfCodec::decode_add(std::span<const std::byte> wire, std::span<float> val
   for (size_t at = 0; at < values.size(); at += kBlock) {
     const size_t count = std::min(kBlock, values.size() - at);
     format_.widen(decoded, halves + at, count);
-    add_scaled_down(values.data() + at, decoded, count, 1 / format_.scale);
+    add_scaled_down(values.data() + at, decoded, count, 1 / format_.wire.scale);
   }
 }
 

@@ -10,9 +10,7 @@ namespace paceline {
 
 struct HalfFormat {
   std::string name;
-  DType dtype;
-  float scale;  // values travel multiplied by it, a power of two
-  float most;   // the largest magnitude of a finite value that travels; larger ones become this
+  HalfWire wire;
   void (*narrow)(uint16_t* halves, const float* floats, size_t count);
   void (*widen)(float* floats, const uint16_t* halves, size_t count);
 };
@@ -23,7 +21,8 @@ class HalfCodec : public Codec {
 
   std::string name() const override { return format_.name; }
   bool lossy() const override { return false; }
-  std::optional<DType> wire_dtype() const override { return format_.dtype; }
+  std::optional<DType> wire_dtype() const override { return format_.wire.dtype; }
+  std::optional<HalfWire> half_wire() const override { return format_.wire; }
   size_t most_bytes(size_t count) const override { return count * sizeof(uint16_t); }
   double ratio() const override { return 2; }
 

@@ -144,6 +144,36 @@ TEST_F(DeviceReducer, KeepsItsPlan) {
   });
 }
 
+// To the bit, also at the ends of the range: what travels is the same.
+TEST_F(DeviceReducer, SumsThroughCodecsOf16BitsAsTheCpuDoes) {
+  run_ranks(2, [](Group& group) {
+    torch::manual_seed(group.rank() + 1);
+    torch::Tensor gradient = torch::randn({1000});
+    gradient.slice(0, 0, 6) = torch::tensor({70.0f, -1e6f, 1e-7f, INFINITY, 63.9f, 0.0f});
+    const torch::Tensor parameter = torch::ones({1000}).set_requires_grad(true);
+    const auto summed = [&](const ReducerOptions& given, const CodecOptions& codec, const std::string& name) {
+      ReducerOptions all = given;
+      all.sum.codec = builtin_codecs().at(name)(codec);
+      Reducer reducer({{"p", parameter}}, group, all);
+      reducer.begin();
+      reducer.expect_last_pass();
+      (parameter * gradient).sum().backward();
+      reducer.finish();
+      return parameter.grad().clone();
+    };
+    for (const std::string name : {"fp16", "bf16"}) {
+      for (const bool scaled : {false, true}) {
+        const torch::Tensor found = summed(options("native", 4), {.scaled = scaled}, name);
+        const torch::Tensor expected = summed({.bucket_bytes = 4, .algorithm = "ring"}, {.scaled = scaled}, name);
+        EXPECT_TRUE(torch::equal(found, expected)) << name << scaled;
+        EXPECT_EQ(std::isinf(found[1].item<float>()), name == "fp16") << scaled;  // two of 64, or already on the way
+        EXPECT_EQ(std::isinf(found[0].item<float>()), name == "fp16" && !scaled);
+        EXPECT_TRUE(std::isinf(found[3].item<float>()));
+      }
+    }
+  });
+}
+
 TEST_F(DeviceReducer, RefusesWhatDevicesCannotDo) {
   run_ranks(2, [](Group& group) {
     const std::vector<NamedParameter> named = {{"p", torch::ones({3}).set_requires_grad(true)}};

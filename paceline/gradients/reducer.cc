@@ -71,9 +71,11 @@ void Reducer::require_one_kind() const {
         "parameter {} is {} on {}: gradients over several ranks are f32, all on the CPU or all on one CUDA device",
         slot.parameter.name, c10::toString(tensor.scalar_type()), tensor.device().str()));
   }
-  if (on_device_ && options_.sum.codec)
-    throw UsageError(fmt::format("codec {} packs on the CPU; on CUDA devices gradients travel as they are (none)",
-                                 options_.sum.codec->name()));
+  if (on_device_ && options_.sum.codec && !options_.sum.codec->half_wire())
+    throw UsageError(
+        fmt::format("codec {} packs on the CPU; on CUDA devices gradients travel as they are (none), or as "
+                    "16-bit numbers (fp16, bf16)",
+                    options_.sum.codec->name()));
 }
 
 // Rank 0 decides: a plan that depends on what a rank has measured, or kept of an earlier run, must not differ between
@@ -138,8 +140,9 @@ void Reducer::allocate_on_device() {
   const torch::Device device = slots_.front().parameter.tensor.device();
   auto communicator =
       options_.communicator ? options_.communicator(*group_) : make_nccl_communicator(*group_, device.index());
-  device_ = std::make_unique<DeviceBuckets>(*group_, std::move(communicator), choice_of(plan_.algorithms),
-                                            plan_.buckets, device);
+  device_ =
+      std::make_unique<DeviceBuckets>(*group_, std::move(communicator), choice_of(plan_.algorithms), plan_.buckets,
+                                      device, options_.sum.codec ? options_.sum.codec->half_wire() : std::nullopt);
   for (size_t bucket = 0; bucket < missing_.size(); ++bucket) {
     const Bucket& planned = plan_.buckets.buckets[bucket];
     for (size_t i = 0; i < planned.parameters.size(); ++i) {

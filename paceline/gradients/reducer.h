@@ -47,7 +47,7 @@ struct ReducerOptions {
   int compute_threads = 0;                   // of this rank; 0: as libtorch has now
   std::string algorithm = "hybrid";          // or one of all_reduce_algorithms(); on devices: device_all_reduce.h
   HybridOptions hybrid = {.measure = HybridOptions::Measure::never};
-  BucketSumOptions sum;  // not on devices
+  BucketSumOptions sum;  // on devices: codecs of 16-bit numbers only
   // What carries gradients on devices. Null: NCCL, for parameters on CUDA.
   std::function<std::unique_ptr<DeviceCommunicator>(Group&)> communicator;
   std::string stored_plan;  // of rank 0: what plan_json() said of a run that is resumed; used where it still serves

@@ -6,6 +6,7 @@
 
 #include <c10/core/Event.h>
 #include <c10/core/Stream.h>
+#include <c10/core/StreamGuard.h>
 #include <torch/types.h>
 
 #include <optional>
@@ -22,6 +23,13 @@ class SideStream {
   void follow_current();
   // What comes on the current stream next begins after all that is here now. The host does not wait.
   void hold_current();
+  // Calls work() with this as the current stream.
+  template <class Work>
+  void make_current(const Work& work) const {
+    c10::OptionalStreamGuard guard;
+    if (queue_) guard.reset_stream(queue_->stream);
+    work();
+  }
   // The memory is used here: when the last tensor on it goes, nobody else gets it before that is over.
   void uses(const torch::Tensor& tensor) const;
 

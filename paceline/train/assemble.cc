@@ -106,7 +106,8 @@ std::unique_ptr<Codec> build_codec(const Recipe& recipe, const Catalog& catalog)
   return catalog.codecs.at(comm.codec)({.density = comm.density,
                                         .density_warmup = comm.density_warmup,
                                         .threshold = comm.threshold,
-                                        .block = static_cast<size_t>(comm.block)});
+                                        .block = static_cast<size_t>(comm.block),
+                                        .scaled = recipe.precision.loss_scaling != "none"});
 }
 
 std::unique_ptr<Reducer> build_reducer(const Recipe& recipe, const Catalog& catalog, const Model& model, Group& group,
@@ -120,8 +121,9 @@ std::unique_ptr<Reducer> build_reducer(const Recipe& recipe, const Catalog& cata
   options.timeline = timeline;
   options.stored_plan = stored_plan;
   auto codec = build_codec(recipe, catalog);
-  if (comm.codec != "none" && group.size() > 1 && recipe.train.device != "cpu")
-    recipe.refuse("comm.codec", "packs gradients on the CPU only; with train.device = \"cuda\" use \"none\"");
+  if (comm.codec != "none" && group.size() > 1 && recipe.train.device != "cpu" && !codec->half_wire())
+    recipe.refuse("comm.codec",
+                  "packs gradients on the CPU only; with train.device = \"cuda\" use \"none\", \"fp16\" or \"bf16\"");
   if (comm.codec != "none" && group.size() > 1)
     options.sum = {.codec = std::move(codec),
                    .error_feedback = comm.error_feedback,

@@ -124,7 +124,7 @@ void Trainer::begin() {
 // nobody should wait longer without knowing.
 void Trainer::warn_of_codec() {
   const Codec* const codec = reducer_->codec();
-  if (codec == nullptr) return;
+  if (codec == nullptr || !device_.is_cpu()) return;  // what packing costs is measured on the CPU
   constexpr size_t kProbe = 1 << 18;
   const CodecVerdict verdict = judge_codec_on(cluster_of(group_), *codec, measured_seconds_per_byte(*codec, kProbe),
                                               sizeof(float) * static_cast<double>(parameter_count(*model_)));

@@ -92,6 +92,10 @@ alike "two ranks train as one" two one 1e-5
 train one_step plain "${deterministic[@]}" --set train.max_steps=1
 train two_step plain --ranks 2 "${deterministic[@]}" --set train.max_steps=1
 alike "the first step is that of the double batch" two_step one_step 1e-4
+for codec in fp16 bf16; do
+  train "step_$codec" plain --ranks 2 "${deterministic[@]}" --set train.max_steps=1 --set comm.codec=$codec
+  alike "gradients travel as $codec" "step_$codec" two_step 1e-3
+done
 alike "over a torus, in other buckets" torus one 1e-5
 alike "without overlap" late one 1e-5
 same_bits "two runs have the same bits" two two_again
