@@ -282,6 +282,21 @@ TEST(MixedPrecision, AScaleThatIsTooHighFindsItsWayDown) {
   EXPECT_GT(summary.test_accuracy, 0.9);
 }
 
+// Step 5 is finite and ruins the weights; from then on every step is skipped.
+TEST(MixedPrecision, ARunThatOnlySkipsPushesOutNoCheckpoint) {
+  const TestFolder folder;
+  const Recipe ruined = recipe(scaled({"schedule.name=step", "schedule.milestones=[1]", "schedule.factor=1e30",
+                                       "precision.most_skips=8", "checkpoint.every_steps=2", "checkpoint.keep=1"}));
+  for (const int ranks : {1, 2}) {
+    const std::filesystem::path run = folder.path() / std::to_string(ranks);
+    EXPECT_THROW(train(ranks, ruined, {.run_folder = {run}}), TrainingError);
+    const auto left = CheckpointStore(run / "checkpoints", 1).all();
+    ASSERT_EQ(left.size(), 1u);
+    EXPECT_EQ(left[0].step, 4);
+    EXPECT_THAT(read_file(run / "metrics.jsonl"), HasSubstr("\"loss\":null,\"accuracy\":null"));
+  }
+}
+
 TEST(MixedPrecision, TooManySkipsEndTheRunWithAdvice) {
   const std::vector<std::string> hopeless = {"comm.codec=fp16", "precision.loss_scaling=static",
                                              "precision.loss_scale=1e12", "precision.most_skips=4"};

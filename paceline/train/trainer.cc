@@ -80,12 +80,13 @@ void Trainer::make_all_steps() {
     record_due_ |= state_.step % recipe_.train.log_every_steps == 0;
     if (record_due_ && together_) record_window();  // ranks alone are not made to wait for a line of metrics
     if (due_.evaluation) evaluate();
-    if (due_.checkpoint) write_checkpoint();
+    write_due_checkpoint();
     show_progress();
   }
   if (ending_ != "interrupted") {
     if (window_.steps() > 0) record_window();
     if (state_.evaluated_step != state_.step) evaluate();
+    require_finite_test();
   }
   write_checkpoint();
 }
@@ -315,9 +316,19 @@ void Trainer::evaluate() {
   }
   if (log()) {
     log()->info("epoch {:<6.4g} test accuracy {:.2f} %  (top-5 {:.2f} %)  test loss {:.4f}", epoch(),
-                100 * evaluation.top1, 100 * evaluation.top5, evaluation.loss);
+                100 * evaluation.top1, 100 * evaluation.top5, std::abs(evaluation.loss));  // no "-nan"
   }
   speed_.skip_to(clock_.now_ns());
+}
+
+// Not while steps are skipped: a run that has diverged skips all of them, and would push out the checkpoints of before.
+void Trainer::write_due_checkpoint() {
+  checkpoint_due_ |= due_.checkpoint;
+  if (!checkpoint_due_) return;
+  if (scaler_) meet();  // then it is known
+  if (scaler_ && state_.loss_scale.skips_in_a_row > 0) return;
+  checkpoint_due_ = false;
+  write_checkpoint();
 }
 
 void Trainer::write_checkpoint() {

@@ -89,6 +89,8 @@ class Trainer {
   [[noreturn]] void explain(const DivergenceError& error);
   void evaluate();
   void write_checkpoint();
+  void write_due_checkpoint();
+  void require_finite_test();
   bool finished();  // and why: ending_
   bool reached_end() const;
   void show_progress();
@@ -132,6 +134,7 @@ class Trainer {
   };
   Due due_;
   bool record_due_ = false;
+  bool checkpoint_due_ = false;
   bool together_ = true;  // all ranks have the same weights
   std::string diverged_;  // what this rank has found and not all know yet
   ReplicaAverage::Samples since_average_;

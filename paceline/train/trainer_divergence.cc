@@ -26,6 +26,16 @@ void Trainer::diverge(const StepPlace& place, const std::string& what, bool all_
   if (diverged_.empty()) diverged_ = text;
 }
 
+// What a run ends with is for use: of an evaluation in between one may still hope.
+void Trainer::require_finite_test() {
+  if (state_.test_loss >= 0) return;
+  require_finite_weights();  // then their name tells more
+  throw DivergenceError(
+      fmt::format("step {} (epoch {:.4g}): the test loss is not finite: the run diverged, and no "
+                  "checkpoint was written of its end; {}",
+                  state_.step, epoch(), kAgainstDivergence));
+}
+
 // A checkpoint of weights that are not finite would push out one that can be used. Weights are the same on every rank,
 // statistics are not: hence the sum.
 void Trainer::require_finite_weights() {

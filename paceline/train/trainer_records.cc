@@ -15,12 +15,12 @@ namespace paceline {
 
 void Trainer::record_window() {
   meet();
-  window_.close();
+  const bool counts = window_.close();
   record_due_ = false;
   const RunCosts::Window costs = costs_.close_window();
   if (recorder_) {
-    Recorder::Values values = {{"loss", state_.train_loss >= 0 ? state_.train_loss : NAN},  // none: all were skipped
-                               {"accuracy", state_.train_accuracy},
+    Recorder::Values values = {{"loss", counts ? state_.train_loss : NAN},
+                               {"accuracy", counts ? state_.train_accuracy : NAN},
                                {"rate", optimizer_->rate_for(rate_(epoch()))},
                                {"momentum", momentum_(epoch())},
                                {"global_batch", static_cast<double>(global_batch())},

@@ -71,15 +71,17 @@ void TrainingWindow::gather_for_checkpoint(const std::function<void()>& write) {
   if (group_.rank() != 0) clear_sums();  // rank 0 goes on with the sum, as it will after a resume
 }
 
-void TrainingWindow::close() {
+bool TrainingWindow::close() {
   gather();
-  if (state_.window_samples > 0) {  // else every step was skipped: the last figures stay
+  const bool counts = state_.window_samples > 0;
+  if (counts) {
     const auto samples = static_cast<double>(state_.window_samples);
     state_.train_loss = state_.window_loss_sum / samples;
     state_.train_accuracy = static_cast<double>(state_.window_correct) / samples;
   }
   state_.window_steps = 0;
   clear_sums();
+  return counts;
 }
 
 void TrainingWindow::clear_sums() {

@@ -47,7 +47,9 @@ class TrainingWindow {
   // Every rank then has the sums of all. Every rank calls these.
   void gather();
   void gather_for_checkpoint(const std::function<void()>& write);
-  void close();  // gathers, moves the means to train_loss and train_accuracy, begins anew
+  // Gathers, moves the means to train_loss and train_accuracy, begins anew. False: every step was skipped, and the last
+  // figures stay.
+  bool close();
 
   const StepPlace& last() const { return last_; }  // that was added
   int64_t steps() const { return state_.window_steps; }
