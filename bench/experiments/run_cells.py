@@ -70,7 +70,8 @@ class Run:
         resume = ["--resume"] if (self.folder / "recipe.toml").exists() else []
         self.log = self.folder.parent / f"seed-{self.seed}.log"
         with self.log.open("w") as log:
-            self.process = subprocess.Popen([*self.command, *resume], stdout=subprocess.DEVNULL, stderr=log)
+            self.process = subprocess.Popen([*self.command, *resume], stdout=subprocess.DEVNULL, stderr=log,
+                                            start_new_session=True)  # Ctrl-C is for us: two would stop it without a checkpoint
         self.begun = time.monotonic()
 
     def ended(self):
@@ -84,6 +85,15 @@ class Run:
         if code == INTERRUPTED:
             return "interrupted"
         return f"failed with {code}: {' '.join(self.log.read_text().strip().splitlines()[-2:])}" if code else f"{100 * self.summary()['test_accuracy']:.2f} %"
+
+    def stop(self):
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGINT)  # it writes a checkpoint; a second one would stop it at once
+        try:
+            self.process.wait(timeout=20)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
 
     def curve(self):
         metrics = self.folder / "metrics.jsonl"
@@ -118,7 +128,16 @@ def in_order(cells, seeds):
 
 
 def train_all(runs, options):
-    waiting, under_way, begun = [run for run in runs if not run.done()], [], time.monotonic()
+    under_way = []
+    try:
+        train_waiting(runs, under_way, options)
+    finally:  # interrupted: nobody goes on alone
+        for run in under_way:
+            run.stop()
+
+
+def train_waiting(runs, under_way, options):
+    waiting, begun = [run for run in runs if not run.done()], time.monotonic()
     print(f"{len(runs)} runs, {len(waiting)} of them to be made", flush=True)
     while waiting or under_way:
         over = time.monotonic() - begun > 60 * options.minutes
@@ -139,12 +158,7 @@ def train_all(runs, options):
                 under_way.remove(run)
                 print(f"{time.monotonic() - begun:6.0f} s  {run.cell.name} seed {run.seed}: {words} ({time.monotonic() - run.begun:.1f} s)", flush=True)
             elif time.monotonic() - run.begun > options.cell_seconds or over:
-                run.process.send_signal(signal.SIGINT)  # it writes a checkpoint; a second one would stop it at once
-                try:
-                    run.process.wait(timeout=20)
-                except subprocess.TimeoutExpired:
-                    run.process.kill()
-                    run.process.wait()
+                run.stop()
         time.sleep(0.05)
 
 
@@ -203,8 +217,11 @@ def main():
     cells = [cell for name in options.lists for cell in LISTS[name]() if options.only in cell.name]
     seeds = [int(seed) for seed in options.seeds.split(",") if seed]
     runs = [Run(cell, seed, options) for cell, seed in in_order(cells, seeds)]
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("run_cells.py: told to stop; the same command goes on"))
     try:
         train_all(runs, options)
+    except KeyboardInterrupt:
+        sys.exit("run_cells.py: interrupted; the same command goes on")
     finally:
         results = [run.result(options.target) for run in runs if run.done()]
         (options.out / "cells.json").write_text(json.dumps(results, indent=1) + "\n")

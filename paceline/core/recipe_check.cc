@@ -111,6 +111,12 @@ class Contradictions {
              "does not go with comm.codec = \"{}\", which gathers the momentum itself; leave nesterov out or set "
              "comm.momentum_correction = false",
              comm.codec);
+    if (sparse && comm.momentum_correction && recipe_.schedule.momentum == "noise_scale")
+      refuse("schedule.momentum",
+             "\"noise_scale\" does not go with comm.codec = \"{}\", which gathers a momentum that stays the same; "
+             "leave it "
+             "out or set comm.momentum_correction = false",
+             comm.codec);
     if (sparse && comm.momentum_correction && !comm.error_feedback)
       refuse("comm.momentum_correction", "needs comm.error_feedback ({})", it_is(recipe_, "comm.error_feedback"));
   }
@@ -136,6 +142,9 @@ class Contradictions {
              "{} does not go with comm.codec = \"{}\", which gathers the momentum of \"sgd\"; set "
              "comm.momentum_correction = false",
              print_text(optimizer.name), recipe_.comm.codec);
+    if (optimizer.momentum_correction && optimizer.momentum == 0)
+      refuse("optimizer.momentum_correction", "applies only with optimizer.momentum > 0 ({})",
+             it_is(recipe_, "optimizer.momentum"));
     if (hybrid && recipe_.schedule.warmup_epochs > 0)
       refuse("schedule.warmup_epochs", "does not go with optimizer.name = \"hybrid\", which warms up by itself");
     if (hybrid && recipe_.train.epochs > 0 && optimizer.hybrid_epochs >= recipe_.train.epochs)
@@ -245,7 +254,9 @@ std::optional<std::string> refusal(const DeclaredKey& key, const RecipeValue& va
   if (std::isfinite(number) && key.range.contains(number)) return std::nullopt;
   const std::string hint = key.hint.empty() ? "" : "; " + key.hint;
   const std::string what = std::isfinite(number) ? "out of range" : "not a finite number";
-  return fmt::format("{} is {} (allowed: {}){}", print_value(key, value), what, key.allowed(), hint);
+  // A number as it was given: -1 stands for "auto" in one key.
+  const std::string given = number == -1 ? "-1" : print_value(key, value);
+  return fmt::format("{} is {} (allowed: {}){}", given, what, key.allowed(), hint);
 }
 
 std::vector<std::string> contradictions(const Recipe& recipe) { return Contradictions(recipe).find(); }

@@ -123,6 +123,7 @@ TEST(RecipeErrors, OutOfRange) {
        "r.toml:2:19: train.target_accuracy: 91 is out of range (allowed: 0 to 1); accuracies are fractions of 1: 91 % "
        "is "
        "0.91"},
+      {"[batch]\nlocal = -1\n", "r.toml:2:9: batch.local: -1 is out of range (allowed: 0 to 1000000000, \"auto\")"},
       {"[batch]\nglobal = 0\n", "r.toml:2:10: batch.global: 0 is out of range (allowed: 1 to 1000000000)"},
       {"[batch]\nglobal = 9223372036854775807\n",
        "r.toml:2:10: batch.global: 9223372036854775807 is out of range (allowed: 1 to 1000000000)"},
@@ -206,6 +207,22 @@ TEST(RecipeErrors, Precision) {
        "r.toml:2:1)"},
       {"[precision]\nloss_scaling = \"dynamic\"\nloss_scale = 8\nfloor = 16\n",
        "r.toml:4:1: precision.floor: 16 is above precision.loss_scale (it is 8 at r.toml:3:1)"},
+  });
+}
+
+TEST(RecipeErrors, MomentaWithoutEffect) {
+  expect_messages({
+      {"[optimizer]\nname = \"adam\"\n[schedule]\nmomentum = \"noise_scale\"\n",
+       "r.toml:4:1: schedule.momentum: applies only with optimizer.name other than \"adam\" or \"adamw\" or "
+       "\"adabound\" (it is \"adam\" at r.toml:2:1)"},
+      {"[optimizer]\nmomentum = 0.9\n[schedule]\nmomentum = \"noise_scale\"\n[comm]\ncodec = \"topk\"\n",
+       "r.toml:4:1: schedule.momentum: \"noise_scale\" does not go with comm.codec = \"topk\", which gathers a momentum "
+       "that stays the same; leave it out or set comm.momentum_correction = false"},
+      {"[optimizer]\nname = \"lars\"\nmomentum = 0\nmomentum_correction = true\n",
+       "r.toml:4:1: optimizer.momentum_correction: applies only with optimizer.momentum > 0 (it is 0 at r.toml:3:1)"},
+      {"[train]\ndiagnose_every_steps = 2\n[sync]\npolicy = \"bsp\"\n",
+       "r.toml:2:1: train.diagnose_every_steps: applies only with sync.policy = \"allreduce\" or \"local_sgd\" or "
+       "\"stale_allreduce\" (it is \"bsp\" at r.toml:4:1)"},
   });
 }
 

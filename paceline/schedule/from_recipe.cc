@@ -81,6 +81,13 @@ Schedule momentum_schedule(const Recipe& recipe, const BatchSchedule& batch) {
   if (recipe.schedule.momentum == "constant") return constant(momentum);
   const int64_t reference =
       recipe.schedule.momentum_batch > 0 ? recipe.schedule.momentum_batch : static_cast<int64_t>(batch.at(0));
+  double least = static_cast<double>(batch.at(0));
+  for (const double milestone : recipe.batch.milestones)
+    least = std::min(least, static_cast<double>(batch.at(milestone)));
+  if ((1 - momentum) * static_cast<double>(reference) > least)
+    recipe.refuse("schedule.momentum_batch",
+                  fmt::format("{} is more than {:.4g} times the batch of {}: no momentum above 0 has as much noise",
+                              reference, 1 / (1 - momentum), least));
   return [=](double epoch) { return noise_scale_momentum(momentum, reference, static_cast<int64_t>(batch.at(epoch))); };
 }
 

@@ -102,5 +102,16 @@ TEST(RateSchedule, RefusesAnEndAboveTheScaledRate) {
                   "r.toml:4:1: schedule.end_rate: 0.1 is above the rate that it starts from, 0.05"));
 }
 
+TEST(MomentumSchedule, RefusesAReferenceThatNoMomentumAboveZeroFollows) {
+  const std::string toml = "batch.global = 128\noptimizer.momentum = 0.9\n[schedule]\nmomentum = \"noise_scale\"\n";
+  const auto momentum_of = [&](const std::string& batch) {
+    return momentum_schedule(parse_recipe(toml + "momentum_batch = " + batch, "r.toml"), 128);
+  };
+  EXPECT_NEAR(momentum_of("1280")(0), 0, 1e-12);
+  EXPECT_THAT([&] { momentum_of("1281"); },
+              testing::ThrowsMessage<RecipeError>("r.toml:5:1: schedule.momentum_batch: 1281 is more than 10 times the "
+                                                  "batch of 128: no momentum above 0 has as much noise"));
+}
+
 }  // namespace
 }  // namespace paceline

@@ -14,6 +14,21 @@
 #include "paceline/train/step_probes.h"
 
 namespace paceline {
+namespace {
+
+// What augmentation does with images must fit into them.
+void require_room_for(const Recipe& recipe, const ImageShape& shape) {
+  const int64_t side = std::min(shape.height, shape.width);
+  const auto require = [&](const char* key, int64_t pixels, int64_t most) {
+    if (pixels > most)
+      recipe.refuse(key, fmt::format("{} pixels do not fit images of {}x{} (at most {})", pixels, shape.height,
+                                     shape.width, most));
+  };
+  require("augment.crop_padding", recipe.augment.crop_padding, side - 1);
+  require("augment.cutout", recipe.augment.cutout, side);
+}
+
+}  // namespace
 
 torch::Device open_device(const Recipe& recipe, [[maybe_unused]] const Group& group) {
   if (recipe.train.device == "cpu") return torch::kCPU;
@@ -45,6 +60,7 @@ DatasetPair open_data(const Recipe& recipe, const Catalog& catalog) {
                                    .seed = recipe.train.seed});
   if (pair.train->size() == 0 || pair.test->size() == 0)
     recipe.refuse("data.name", "the training or test set is empty");
+  require_room_for(recipe, pair.train->shape());
   return pair;
 }
 

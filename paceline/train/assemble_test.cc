@@ -62,6 +62,22 @@ TEST(BuildReducer, RefusesCodecsForDevicesOfSeveralRanks) {
   EXPECT_EQ(build(*make_local_group()), "");  // one rank sends nothing
 }
 
+TEST(OpenData, RefusesAugmentationThatDoesNotFitTheImages) {
+  const auto refusal = [](const std::string& setting) -> std::string {
+    try {
+      open_data(parse_recipe("[data]\nname = \"synthetic\"\nimage_size = 28\n", "r.toml", {setting}), Catalog());
+    } catch (const RecipeError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(refusal("augment.cutout=28"), "");
+  EXPECT_EQ(refusal("augment.cutout=29"),
+            "--set augment.cutout=29: augment.cutout: 29 pixels do not fit images of 28x28 (at most 28)");
+  EXPECT_EQ(refusal("augment.crop_padding=28"),
+            "--set augment.crop_padding=28: augment.crop_padding: 28 pixels do not fit images of 28x28 (at most 27)");
+}
+
 class OneLayer : public Model {
  public:
   OneLayer()

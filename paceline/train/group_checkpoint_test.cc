@@ -3,12 +3,15 @@
 #include <gmock/gmock.h>
 
 #include "paceline/comm/engine_local.h"
+#include "paceline/core/error.h"
 #include "paceline/core/test_folder.h"
 #include "paceline/train/test_network.h"
 #include "paceline/train/trainer.h"
 
 namespace paceline {
 namespace {
+
+using ::testing::HasSubstr;
 
 Recipe recipe(const std::vector<std::string>& overrides) {
   return parse_recipe(R"(
@@ -84,6 +87,37 @@ TEST(GroupCheckpoint, AnotherNumberOfRanksGoesOnWithEveryOptimizer) {
       EXPECT_NEAR(train(after, run, true, optimizer).test_loss, whole.test_loss, 1e-4) << optimizer[0] << before;
     }
   }
+}
+
+// SGD's momentum and that of LARS have the same names, and other units.
+TEST(GroupCheckpoint, AnotherOptimizerIsRefused) {
+  for (const int ranks : {1, 2}) {
+    const TestFolder folder;
+    train(ranks, folder.path(), false, {"optimizer.name=sgd", "optimizer.momentum=0.9"}, "3");
+    const auto refusal = [&](const std::vector<std::string>& changed) -> std::string {
+      try {
+        train(ranks, folder.path(), true, changed);
+      } catch (const RecipeError& error) {
+        return error.what();
+      }
+      return "none";
+    };
+    EXPECT_THAT(refusal({"optimizer.name=lars", "optimizer.momentum=0.9"}),
+                HasSubstr("optimizer.name: the run began with sgd, and its checkpoints hold the optimizer's state"));
+    EXPECT_THAT(refusal({"optimizer.momentum=0.9", "optimizer.average=0.9"}),
+                HasSubstr("optimizer.average: the run began with 0"));
+    EXPECT_THAT(refusal({"optimizer.momentum=0.9", "sync.rate=barzilai_borwein"}),
+                HasSubstr("sync.rate: the run began with schedule"));
+    EXPECT_EQ(refusal({"optimizer.momentum=0.8", "optimizer.rate=0.02"}), "none");  // is told, and goes on
+  }
+}
+
+TEST(GroupCheckpoint, ARunThatGoesOnAndFailsLeavesNoSummaryOfBefore) {
+  const TestFolder folder;
+  train(1, folder.path(), false, {}, "3");
+  EXPECT_TRUE(std::filesystem::exists(folder.path() / "summary.json"));
+  EXPECT_THROW(train(1, folder.path(), true, {"optimizer.rate=1e30"}), TrainingError);
+  EXPECT_FALSE(std::filesystem::exists(folder.path() / "summary.json"));
 }
 
 }  // namespace

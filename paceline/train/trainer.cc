@@ -5,7 +5,6 @@
 #include <cmath>
 
 #include "paceline/collectives/codec_on_cluster.h"
-#include "paceline/collectives/group_text.h"
 #include "paceline/collectives/platforms.h"
 #include "paceline/core/file.h"
 #include "paceline/core/number_text.h"
@@ -115,6 +114,7 @@ void Trainer::begin() {
     if (state_.step > 0) report_changes();
     replace_file(options_.run_folder.recipe(), print_recipe(recipe_));
     if (group_.size() > 1) replace_file(options_.run_folder.plan(), plan_json());
+    std::filesystem::remove(options_.run_folder.summary());  // of the part before: this one may not come to its end
     recorder_ = std::make_unique<Recorder>(options_.run_folder.root, state_.step);
   }
   model_->train();
@@ -130,56 +130,6 @@ void Trainer::warn_of_codec() {
   const CodecVerdict verdict = judge_codec_on(cluster_of(group_), *codec, measured_seconds_per_byte(*codec, kProbe),
                                               sizeof(float) * static_cast<double>(parameter_count(*model_)));
   if (!verdict.pays) log()->warning("comm.codec: {}", verdict.text);
-}
-
-void Trainer::resume() {
-  const GroupCheckpoint::Resumed resumed = group_checkpoint_.resume(state_, options_.resume);
-  state_ = resumed.state;
-  window_.resume();
-  resume_loss_scale();
-  if (log())
-    for (const std::string& skipped : resumed.skipped) log()->warning("skipped a damaged checkpoint: {}", skipped);
-  if (state_.seed != recipe_.train.seed)
-    recipe_.refuse("train.seed", fmt::format("the run began with seed {}", state_.seed));
-  if (resumed.sums_under_way > (stale_ ? stale_->staleness() : 0))
-    recipe_.refuse(stale_ ? "sync.staleness" : "sync.policy",
-                   fmt::format("gradients of {} step{} are under way, which would be lost; go on with sync.policy = "
-                               "\"stale_allreduce\" and sync.staleness = {} or more",
-                               resumed.sums_under_way, resumed.sums_under_way == 1 ? "" : "s", resumed.sums_under_way));
-  if (resumed.from) {
-    if (keeps_files()) checkpoints_.remove_newer_than(*resumed.from);
-    if (log()) log()->info("resuming from {} (epoch {:.4g})", resumed.from->folder.string(), epoch());
-    if (log() && resumed.ranks_before != group_.size())
-      log()->info("it was written by {} rank{}, {} go on: the same samples, but not the same bits",
-                  resumed.ranks_before, resumed.ranks_before == 1 ? "" : "s", group_.size());
-    if (log() && resumed.ranks_before == group_.size() && group_.size() > 1 && stored_plan() != plan_json())
-      log()->warning("{} does not serve this run: gradients are summed by another plan, and bits may differ",
-                     options_.run_folder.plan().string());
-  } else if (options_.resume && log()) {
-    log()->info("no intact checkpoint in {}: starting from the beginning", options_.run_folder.checkpoints().string());
-  }
-}
-
-// What a codec owes is of gradients with the scale that the run had.
-void Trainer::resume_loss_scale() {
-  const double before = state_.loss_scale.scale;
-  if (scaler_) scaler_->resume(state_.loss_scale);
-  state_.loss_scale = scaler_ ? scaler_->state() : LossScaleState{.skipped_steps = state_.loss_scale.skipped_steps};
-  if (state_.step > 0) scale_debts(*reducer_, state_.loss_scale.scale / before);
-}
-
-// How the run that is resumed summed its gradients; the next must, for the same bits.
-std::string Trainer::stored_plan() const {
-  const std::filesystem::path file = options_.run_folder.plan();
-  return options_.resume && keeps_files() && std::filesystem::exists(file) ? read_file(file) : "";
-}
-
-// A run may go on under another recipe (a longer one, say); nobody should have to guess later what it was trained with.
-void Trainer::report_changes() {
-  if (!log() || !options_.run_folder.holds_a_run()) return;
-  for (const std::string& change : recipe_changes(read_recipe(options_.run_folder.recipe()), recipe_)) {
-    log()->warning("the recipe has changed since the run began: {}", change);
-  }
 }
 
 void Trainer::open_batches() {

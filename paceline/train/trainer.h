@@ -64,6 +64,7 @@ class Trainer {
   void make_all_steps();
   void resume();
   void resume_loss_scale();
+  void require_same_state();
   std::string stored_plan() const;
   void report_changes();
   void warn_of_codec();
