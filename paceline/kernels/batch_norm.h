@@ -21,6 +21,8 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <vector>
 
 #include "paceline/kernels/on_device.h"
 
@@ -71,6 +73,35 @@ struct BatchNormBackward {
 // Plain loops over f32, sums in f64: what is right.
 void batch_norm_forward_reference(const BatchNormForward& pass);
 void batch_norm_backward_reference(const BatchNormBackward& pass);
+
+// ---- On a CPU -------------------------------------------------------------------------------------------------------
+// f32 or bf16. Without fused multiply-adds, but alike in both directions. Backward passes are as on a device; sums are
+// made in f64 of sums over a few rows, and chunks of rows are fixed: the same bits on any number of threads.
+
+// Whether these loops take data of this shape: vectors of 16 channels. Others are left to libtorch.
+constexpr bool batch_norm_serves(const BatchNormShape& shape) {
+  return shape.rows >= 2 && shape.channels > 0 && shape.channels % 16 == 0 && shape.number != DeviceNumber::f16;
+}
+
+// Calls the second for every number below the first, on as many threads as it likes; returns when all are through.
+using ForEachChunk = std::function<void(int64_t chunks, const std::function<void(int64_t chunk)>&)>;
+
+// REQUIRES: batch_norm_serves(shape), here and below
+void batch_norm_forward(const BatchNormForward& pass, const ForEachChunk& for_each);
+void batch_norm_backward(const BatchNormBackward& pass, const ForEachChunk& for_each);
+
+// The same in two steps, between which others' rows may be counted in: `count` is then that of all.
+struct BatchNormMoment {
+  double mean = 0, variance = 0;
+};
+using BatchNormMoments = std::vector<BatchNormMoment>;  // by channel
+BatchNormMoments batch_norm_moments(const BatchNormForward& pass, const ForEachChunk& for_each);
+void batch_norm_forward_with(const BatchNormMoments& moments, double count, const BatchNormForward& pass,
+                             const ForEachChunk& for_each);
+// Writes beta_gradient and gamma_gradient, of these rows, and masked_gradient.
+void batch_norm_backward_sums(const BatchNormBackward& pass, const ForEachChunk& for_each);
+void batch_norm_backward_with(const float* beta_gradient, const float* gamma_gradient, double count,
+                              const BatchNormBackward& pass, const ForEachChunk& for_each);
 
 // ---- On a device ----------------------------------------------------------------------------------------------------
 

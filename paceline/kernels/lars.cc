@@ -18,18 +18,18 @@ PACELINE_VECTORISED void update(float* __restrict w, const float* __restrict gra
 
 // Spelled as vectors, because the compiler leaves one of the two sums scalar otherwise. Narrower instruction sets split
 // them; the order of additions is the same on each.
-using Floats = float __attribute__((vector_size(32)));
+using EightFloats = float __attribute__((vector_size(32)));
 using Doubles = double __attribute__((vector_size(64)));
-constexpr size_t kLanes = 8;
+constexpr size_t kNormLanes = 8;
 
 PACELINE_VECTORISED void sum_squares(const float* w, const float* g, size_t count, double* totals) {
   Doubles w_sums[2] = {}, g_sums[2] = {};
   size_t i = 0;
-  for (; i + 2 * kLanes <= count; i += 2 * kLanes) {
+  for (; i + 2 * kNormLanes <= count; i += 2 * kNormLanes) {
     for (size_t half = 0; half < 2; ++half) {
-      Floats weights, gradient;
-      std::memcpy(&weights, w + i + half * kLanes, sizeof(weights));
-      std::memcpy(&gradient, g + i + half * kLanes, sizeof(gradient));
+      EightFloats weights, gradient;
+      std::memcpy(&weights, w + i + half * kNormLanes, sizeof(weights));
+      std::memcpy(&gradient, g + i + half * kNormLanes, sizeof(gradient));
       const Doubles wide_weights = __builtin_convertvector(weights, Doubles);
       const Doubles wide_gradient = __builtin_convertvector(gradient, Doubles);
       w_sums[half] += wide_weights * wide_weights;
@@ -42,7 +42,7 @@ PACELINE_VECTORISED void sum_squares(const float* w, const float* g, size_t coun
     g_total += static_cast<double>(g[i]) * g[i];
   }
   for (size_t half = 0; half < 2; ++half) {
-    for (size_t lane = 0; lane < kLanes; ++lane) {
+    for (size_t lane = 0; lane < kNormLanes; ++lane) {
       w_total += w_sums[half][lane];
       g_total += g_sums[half][lane];
     }

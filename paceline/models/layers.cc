@@ -54,9 +54,8 @@ torch::Tensor BatchNorm2d::forward(const torch::Tensor& images, const torch::Ten
     values_per_channel_ = images.numel() / images.size(1);
     const BatchNormLayer layer = {weight_,   bias_,   running_mean_, running_var_, num_batches_tracked_,
                                   momentum_, kEpsilon};
-    if (!sum_ && fused_batch_norm_serves(images, residual, layer)) {
-      return fused_batch_norm(images, residual, relu, layer);
-    }
+    if ((!sum_ || images.is_cpu()) && fused_batch_norm_serves(images, residual, layer))
+      return fused_batch_norm(images, residual, relu, layer, sum_);
     num_batches_tracked_.add_(1);
     if (sum_) {  // in f32, whatever the convolutions compute in: torch's own keeps f32 statistics by itself
       out = sync_batch_norm(images.to(weight_.scalar_type()), weight_, bias_, {running_mean_, running_var_, momentum_},

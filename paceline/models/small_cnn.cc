@@ -29,7 +29,7 @@ torch::Tensor SmallCnn::forward(torch::Tensor images) {
   for (const Layers& stage : stages_) {
     x = stage.conv->forward(x);
     if (stage.pool) x = torch::max_pool2d(x, 2);
-    x = stage.bn->forward(x).relu_();
+    x = stage.bn->forward(x, /*residual=*/{}, /*relu=*/true);
   }
   return fc_->forward(x.flatten(1));
 }
