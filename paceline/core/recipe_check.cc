@@ -42,6 +42,10 @@ class Contradictions {
   }
 
   bool given(const std::string& key) const { return recipe_.written.contains(key); }
+  bool is_override(const std::string& key) const {
+    const auto place = recipe_.written.find(key);
+    return place != recipe_.written.end() && place->second.starts_with("--set");
+  }
 
   void check_batch() {
     if (!given("batch.global") || recipe_.batch.local == 0) return;
@@ -170,7 +174,9 @@ class Contradictions {
     for (const DeclaredSection& section : declared_sections()) {
       for (const DeclaredKey& key : section.keys) {
         if (!given(key.full_name()) || key.applies.holds(recipe_) || key.full_name() == "batch.global") continue;
-        refuse(key.full_name(), "applies only with {} ({})", key.applies.text(), it_is(recipe_, key.applies.key));
+        const bool by_override = !is_override(key.full_name()) && is_override(key.applies.key);
+        refuse(key.full_name(), "applies only with {} ({}){}", key.applies.text(), it_is(recipe_, key.applies.key),
+               by_override ? fmt::format("; --set {}=default leaves it out", key.full_name()) : "");
       }
     }
   }

@@ -210,13 +210,31 @@ TEST(RecipeErrors, Precision) {
   });
 }
 
+TEST(RecipeErrors, WhatAnOverrideLeavesWithoutEffectCanBeLeftOut) {
+  const std::string file = "[optimizer]\nmomentum = 0.8\n";
+  try {
+    parse_recipe(file, "r.toml", {"optimizer.name=adam"});
+    FAIL() << "nothing was thrown";
+  } catch (const RecipeError& error) {
+    EXPECT_STREQ(
+        error.what(),
+        "r.toml:2:1: optimizer.momentum: applies only with optimizer.name other than \"adam\" or \"adamw\" or "
+        "\"adabound\" (it is \"adam\" at --set optimizer.name=adam); --set optimizer.momentum=default leaves it "
+        "out");
+  }
+  const Recipe recipe = parse_recipe(file, "r.toml", {"optimizer.name=adam", "optimizer.momentum=default"});
+  EXPECT_EQ(recipe.optimizer.momentum, Recipe().optimizer.momentum);
+  EXPECT_FALSE(recipe.written.contains("optimizer.momentum"));
+}
+
 TEST(RecipeErrors, MomentaWithoutEffect) {
   expect_messages({
       {"[optimizer]\nname = \"adam\"\n[schedule]\nmomentum = \"noise_scale\"\n",
        "r.toml:4:1: schedule.momentum: applies only with optimizer.name other than \"adam\" or \"adamw\" or "
        "\"adabound\" (it is \"adam\" at r.toml:2:1)"},
       {"[optimizer]\nmomentum = 0.9\n[schedule]\nmomentum = \"noise_scale\"\n[comm]\ncodec = \"topk\"\n",
-       "r.toml:4:1: schedule.momentum: \"noise_scale\" does not go with comm.codec = \"topk\", which gathers a momentum "
+       "r.toml:4:1: schedule.momentum: \"noise_scale\" does not go with comm.codec = \"topk\", which gathers a "
+       "momentum "
        "that stays the same; leave it out or set comm.momentum_correction = false"},
       {"[optimizer]\nname = \"lars\"\nmomentum = 0\nmomentum_correction = true\n",
        "r.toml:4:1: optimizer.momentum_correction: applies only with optimizer.momentum > 0 (it is 0 at r.toml:3:1)"},

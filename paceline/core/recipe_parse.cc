@@ -109,6 +109,9 @@ class RecipeParser {
       complain_of_unknown_key(place, section, full_name.substr(dot + 1));
     } else if (!overridden_.insert(full_name).second) {
       complain(place, full_name, "is set twice on the command line");
+    } else if (text.substr(equals + 1) == "default") {  // as if the file had not said anything
+      key->member.set(recipe_, key->member.get(Recipe()));
+      recipe_.written.erase(full_name);
     } else if (const auto value = parse_override_value(text.substr(equals + 1), place, full_name)) {
       read_key(*key, *value->get("value"), place);
       replace_other_batch(full_name);

@@ -14,8 +14,9 @@ constexpr std::string_view kIntroduction = R"(# The keys of a recipe
 
 A recipe is a [TOML](https://toml.io) file. A key that is not given has its default; an unknown key, a value that is not
 allowed and a key without effect are errors. `--set section.key=value` on the command line goes before the file: the
-value is TOML, and a bare word counts as text (`--set train.device=cuda`). `batch.global` and `batch.local` say the same
-thing in two ways, so setting one replaces the other. `paceline recipe show RECIPE` prints a recipe with all its keys.
+value is TOML, and a bare word counts as text (`--set train.device=cuda`); `--set section.key=default` leaves a key of the
+file out. `batch.global` and `batch.local` say the same thing in two ways, so setting one replaces the other. `paceline
+recipe show RECIPE` prints a recipe with all its keys.
 
 - **number**: with or without a fraction. Epochs are real numbers everywhere: 0.5 is half a pass over the data.
 - **size**: a number of bytes, or text with a unit. K, M and G are decimal, KiB, MiB and GiB binary: `"4MiB"`.

@@ -14,25 +14,7 @@ namespace {
 using ::testing::HasSubstr;
 
 Recipe recipe(const std::vector<std::string>& overrides) {
-  return parse_recipe(R"(
-    [model]
-    name = "tiny"
-    [data]
-    name = "synthetic"
-    train_samples = 100
-    test_samples = 37
-    channels = 1
-    image_size = 8
-    classes = 4
-    [batch]
-    global = 32
-    [optimizer]
-    rate = 0.01
-    [train]
-    epochs = 2
-    threads = 1
-  )",
-                      "tiny.toml", overrides);
+  return tiny_recipe("[optimizer]\nrate = 0.01\n[train]\nepochs = 2\nthreads = 1\n", overrides);
 }
 
 Summary train(int ranks, const std::filesystem::path& folder, bool resume, std::vector<std::string> overrides,

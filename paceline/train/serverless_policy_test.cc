@@ -17,28 +17,8 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-// 100 samples in batches of 32: an epoch is 32 + 32 + 32 + 4, so that with 5 ranks or more some have none.
 Recipe recipe(const std::vector<std::string>& overrides = {}) {
-  return parse_recipe(R"(
-    [model]
-    name = "tiny"
-    [data]
-    name = "synthetic"
-    train_samples = 100
-    test_samples = 37
-    channels = 1
-    image_size = 8
-    classes = 4
-    [batch]
-    global = 32
-    [optimizer]
-    rate = 0.1
-    weight_decay = 1e-3
-    [train]
-    epochs = 3
-    threads = 1
-  )",
-                      "tiny.toml", overrides);
+  return tiny_recipe("[optimizer]\nrate = 0.1\nweight_decay = 1e-3\n[train]\nepochs = 3\nthreads = 1\n", overrides);
 }
 
 std::vector<std::string> local(int64_t interval, std::vector<std::string> more = {}) {

@@ -1,9 +1,13 @@
-// For tests: a network of 8 x 8 pixels, known as "tiny". Without batch normalisation, whose statistics depend on how a
-// batch is shared.
+// For tests: a network of 8 x 8 pixels, known as "tiny", and recipes that train it. Without batch normalisation, whose
+// statistics depend on how a batch is shared.
 #pragma once
 
 #include <torch/nn.h>
 
+#include <string>
+#include <vector>
+
+#include "paceline/core/recipe.h"
 #include "paceline/train/catalog.h"
 
 namespace paceline {
@@ -20,6 +24,25 @@ class TinyMlp : public Model {
  private:
   torch::nn::Sequential layers_ = nullptr;
 };
+
+// 100 samples in batches of 32: an epoch is 32 + 32 + 32 + 4, so that with 5 ranks or more some have none in its last
+// step. `more` are further lines of TOML.
+inline Recipe tiny_recipe(const std::string& more, const std::vector<std::string>& overrides) {
+  return parse_recipe(R"(
+    [model]
+    name = "tiny"
+    [data]
+    name = "synthetic"
+    train_samples = 100
+    test_samples = 37
+    channels = 1
+    image_size = 8
+    classes = 4
+    [batch]
+    global = 32
+  )" + more,
+                      "tiny.toml", overrides);
+}
 
 inline Catalog catalog_with_tiny() {
   Catalog catalog;

@@ -15,26 +15,7 @@ namespace {
 using ::testing::HasSubstr;
 
 Recipe recipe(const std::vector<std::string>& overrides = {}) {
-  return parse_recipe(R"(
-    [model]
-    name = "tiny"
-    [data]
-    name = "synthetic"
-    train_samples = 100
-    test_samples = 37
-    channels = 1
-    image_size = 8
-    classes = 4
-    [batch]
-    global = 32
-    [optimizer]
-    rate = 0.1
-    clip_norm = 5
-    [train]
-    epochs = 3
-    threads = 1
-  )",
-                      "tiny.toml", overrides);
+  return tiny_recipe("[optimizer]\nrate = 0.1\nclip_norm = 5\n[train]\nepochs = 3\nthreads = 1\n", overrides);
 }
 
 struct Outcome {
