@@ -46,6 +46,11 @@ class Contradictions {
     const auto place = recipe_.written.find(key);
     return place != recipe_.written.end() && place->second.starts_with("--set");
   }
+  // Where an override has left a key of the file without effect.
+  std::string way_out(const std::string& key, const std::string& because) const {
+    if (is_override(key) || !is_override(because)) return "";
+    return fmt::format("; --set {}=default leaves it out", key);
+  }
 
   void check_batch() {
     if (!given("batch.global") || recipe_.batch.local == 0) return;
@@ -136,7 +141,8 @@ class Contradictions {
     const bool hybrid = optimizer.name == "hybrid";
     if (!is_known_and_not_sgd()) return;
     if (optimizer.nesterov && given("optimizer.nesterov"))
-      refuse("optimizer.nesterov", "applies only with optimizer.name = \"sgd\" ({})", it_is(recipe_, "optimizer.name"));
+      refuse("optimizer.nesterov", "applies only with optimizer.name = \"sgd\" ({}){}",
+             it_is(recipe_, "optimizer.name"), way_out("optimizer.nesterov", "optimizer.name"));
     if (optimizer.epsilon == 0 && optimizer.name != "lars")
       refuse("optimizer.epsilon", "0 is allowed only with \"lars\"; {} would divide by 0 where all gradients are 0",
              print_text(optimizer.name));
@@ -174,9 +180,8 @@ class Contradictions {
     for (const DeclaredSection& section : declared_sections()) {
       for (const DeclaredKey& key : section.keys) {
         if (!given(key.full_name()) || key.applies.holds(recipe_) || key.full_name() == "batch.global") continue;
-        const bool by_override = !is_override(key.full_name()) && is_override(key.applies.key);
         refuse(key.full_name(), "applies only with {} ({}){}", key.applies.text(), it_is(recipe_, key.applies.key),
-               by_override ? fmt::format("; --set {}=default leaves it out", key.full_name()) : "");
+               way_out(key.full_name(), key.applies.key));
       }
     }
   }

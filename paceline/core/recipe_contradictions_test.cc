@@ -75,6 +75,11 @@ TEST(RecipeContradictions, WhatAnOverrideLeavesWithoutEffectCanBeLeftOut) {
         "\"adabound\" (it is \"adam\" at --set optimizer.name=adam); --set optimizer.momentum=default leaves it "
         "out");
   }
+  expect_messages(
+      {{"[optimizer]\nnesterov = true\n",
+        "r.toml:2:1: optimizer.nesterov: applies only with optimizer.name = \"sgd\" (it is \"lars\" at --set "
+        "optimizer.name=lars); --set optimizer.nesterov=default leaves it out",
+        {"optimizer.name=lars"}}});
   const Recipe recipe = parse_recipe(file, "r.toml", {"optimizer.name=adam", "optimizer.momentum=default"});
   EXPECT_EQ(recipe.optimizer.momentum, Recipe().optimizer.momentum);
   EXPECT_FALSE(recipe.written.contains("optimizer.momentum"));
