@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 """A data-parallel training step on two ranks of one thread each, Paceline beside PyTorch's DistributedDataParallel.
 
 usage: bench/data_parallel.py [--rounds 7] [--steps 20] [--pin] [--tune-peer] [--json FILE] [-- OPTION...]

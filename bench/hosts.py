@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 """All-reduce between two hosts: network namespaces on this machine, joined by a link of 1 Gb/s. Needs root.
 
 usage: hosts.py [PACELINE] [--bytes 64MiB] [--rate 1gbit] [--json FILE]

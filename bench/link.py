@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 """Data-parallel training over a slow link: two network namespaces joined by 1 Gb/s. Needs root.
 
 usage: link.py [--sweep codecs|buckets|algorithms|wire] [--rate 1gbit] [--rounds N] [--steps N] [--json FILE]

@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 """Synchronisation models on real processes: seconds, epochs and steps to a target, four workers (ranks) of which one is three times as slow.
 
 usage: bench/policies.py --out FOLDER [--policies LIST] [--seeds N] [--minutes M] [--paceline COMMAND]

@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 """Whole training steps on one GPU, Paceline beside PyTorch: fresh processes that take turns.
 
 usage: bench/resnet50.py --out FOLDER [--set main|precision] [--only TEXT] [--minutes M] [--quick] [--paceline COMMAND]

@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 """The parameter server over loopback, in plaintext and with TLS, beside iperf3 (and ps-lite, where it is built) in the same run.
 
 usage: server.py [--trials N] [--json FILE] [--without NAME]...

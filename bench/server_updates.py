@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 """Expected and reached updates per second of a parameter server, by model size, workers and link. Links other than loopback need root.
 
 usage: server_updates.py [--links loopback,1gbit,10gbit] [--megabytes 1,10,100] [--workers 1,2,4,8] [--trials N] [--json FILE]

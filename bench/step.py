@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 """A single-process training step, Paceline beside PyTorch: steps of the two alternate in one run on the same cores.
 
 usage: bench/step.py [--steps 30] [--threads N] [--json FILE]

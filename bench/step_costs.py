@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 """What a local step costs on a parameter server: computing (Cp), and everything else a worker does between two computations (Cu), by model and policy.
 
 usage: bench/step_costs.py [--workers N] [--slowdown F] [--steps N] [--models LIST] [--policies LIST] [--json FILE] [--paceline COMMAND]

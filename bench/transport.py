@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 """The parameter server's transport between two processes over loopback, beside iperf3 in the same run.
 
 usage: transport.py [--trials N] [--json FILE]

@@ -42,12 +42,17 @@ class EnginesTest(unittest.TestCase):
         outcomes = run_ranks([PROGRAM, "auto", "where"], 1, WORLD_SIZE="1")
         self.assertEqual(outcomes[0].code, 0, outcomes)
 
+    def processor_ms_while_waiting(self, engine):
+        outcomes = run(engine, 2, "idle")  # rank 1 comes a second late
+        self.assertEqual([outcome.code for outcome in outcomes], [0, 0], outcomes)
+        return int(outcomes[0].out.split()[1])
+
     def test_a_rank_that_waits_does_not_spin(self):
+        """The least of up to three tries: a virtual machine counts time that others took from it as its own."""
         for engine in ("shm", "gloo", "mpi"):
             with self.subTest(engine=engine):
-                outcomes = run(engine, 2, "idle")  # rank 1 comes a second late
-                self.assertEqual([outcome.code for outcome in outcomes], [0, 0], outcomes)
-                self.assertLess(int(outcomes[0].out.split()[1]), 250, "ms of processor time in a second of waiting")
+                tries = (self.processor_ms_while_waiting(engine) for _ in range(3))
+                self.assertTrue(any(used < 250 for used in tries), "a quarter of a second of waiting was work, three times")
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 usage: tree_test.py SOURCE_FOLDER
 """
 
+import os
 import pathlib
 import re
 import sys
@@ -97,6 +98,16 @@ class TreeTest(unittest.TestCase):
 
     def test_no_stateful_random_generators(self):
         wrong = [str(path) for path, text in sources() if re.search(r"std::(mt19937|minstd|default_random|random_device)|\brand\(", text)]
+        self.assertEqual(wrong, [])
+
+    def test_benchmarks_can_be_started_by_their_path(self):
+        """As the documents start them. Peers are started by the benchmark that compares them, with the Python that has torch."""
+        wrong = []
+        for script in sorted((ROOT / "bench").rglob("*.py")):
+            text = script.read_text()
+            if '"__main__"' in text and script.parent.name != "peers":
+                if not os.access(script, os.X_OK) or not text.startswith("#!/usr/bin/env python3\n"):
+                    wrong.append(f"{script.relative_to(ROOT)}: chmod +x, and begin it with #!/usr/bin/env python3")
         self.assertEqual(wrong, [])
 
 

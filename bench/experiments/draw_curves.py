@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 """Draws test accuracy over epochs from a cells.json of run_cells.py: the mean of a cell's seeds, and lowest to highest as a band.
 
 usage: bench/experiments/draw_curves.py CELLS.json OUT.svg "TITLE" "LABEL=CELL"...

@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 """Trains the cells of cells.py and puts their results into one table.
 
 usage: bench/experiments/run_cells.py LIST... --out FOLDER [--data DIR] [--minutes M] [--jobs N] [--seeds 1,2] [--have FILE] [--paceline COMMAND]
