@@ -67,6 +67,7 @@ function(paceline_test label)
   add_executable(${target} ${test_SOURCES})
   target_link_libraries(${target} PRIVATE ${test_LIBRARIES} GTest::gmock GTest::gtest_main)
   paceline_compile_options(${target} PRIVATE)
+  paceline_test_options(${target})
   set_target_properties(${target} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   target_compile_definitions(${target} PRIVATE PACELINE_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
   add_test(NAME ${label} COMMAND ${target})
@@ -92,6 +93,14 @@ function(paceline_compile_options target scope)
   endif()
 endfunction()
 
+# Sanitizers look at the libraries, which are optimised as their preset says; a test itself would take 1.7 times as long to
+# compile. Optimised builds test what is shipped: templates of our headers, too, which the linker may take from the test.
+function(paceline_test_options target)
+  if(PACELINE_SANITIZE)
+    target_compile_options(${target} PRIVATE -O0)
+  endif()
+endfunction()
+
 # libtorch's headers cost 20 s and more in each file that includes them, gmock 5 to 10 s: compiled once, shared by every
 # target with the same flags. Not torch/torch.h: templates that a precompiled header mentions are instantiated in every file
 # that uses it, and those of all of torch's modules, optimizers and loaders take 3 s.
@@ -102,7 +111,10 @@ function(paceline_precompile_torch target)
 endfunction()
 
 function(paceline_precompile_gmock target)
-  paceline_precompiled_header(paceline_gmock_header <gmock/gmock.h> GTest::gmock Threads::Threads)
+  if(NOT TARGET paceline_gmock_header)
+    paceline_precompiled_header(paceline_gmock_header <gmock/gmock.h> GTest::gmock Threads::Threads)
+    paceline_test_options(paceline_gmock_header)
+  endif()
   target_precompile_headers(${target} REUSE_FROM paceline_gmock_header)
 endfunction()
 

@@ -101,12 +101,6 @@ void backward_on_cpu(const BatchNormBackward& pass, double count, const SumOverR
   batch_norm_backward_with(beta, beta + channels, count, pass, on_threads);
 }
 
-// What backward does with ranks, held by autograd.
-struct HeldSum : torch::CustomClassHolder {
-  explicit HeldSum(SumOverRanks held) : sum(std::move(held)) {}
-  SumOverRanks sum;
-};
-
 class FusedBatchNorm : public torch::autograd::Function<FusedBatchNorm> {
  public:
   // weight and bias are here once more, beside the layer, because autograd sees arguments only.
@@ -134,7 +128,7 @@ class FusedBatchNorm : public torch::autograd::Function<FusedBatchNorm> {
     torch::Tensor counters;
     if (images.is_cpu()) {
       context->saved_data["count"] = forward_on_cpu(pass, sum);
-      if (sum) context->saved_data["sum"] = torch::IValue::make_capsule(c10::make_intrusive<HeldSum>(sum));
+      if (sum) context->saved_data["sum"] = HeldSum::hold(sum);
     } else {
       counters = torch::empty({kBatchNormCounters}, statistics.options().dtype(torch::kInt32));
       batch_norm_forward_on_device(pass, workspace(make_sums(images), counters));
@@ -172,7 +166,7 @@ class FusedBatchNorm : public torch::autograd::Function<FusedBatchNorm> {
       const auto held = context->saved_data.find("sum");
       const bool over_ranks = held != context->saved_data.end();
       backward_on_cpu(pass, context->saved_data["count"].toDouble(),
-                      over_ranks ? static_cast<HeldSum&>(*held->second.toCapsule()).sum : SumOverRanks());
+                      over_ranks ? HeldSum::of(held->second) : SumOverRanks());
     } else {
       batch_norm_backward_on_device(pass, workspace(make_sums(images), counters));
     }

@@ -9,7 +9,7 @@
 
 #include <torch/types.h>
 
-#include "paceline/models/sync_batch_norm.h"
+#include "paceline/models/sum_over_ranks.h"
 
 namespace paceline {
 

@@ -4,6 +4,7 @@
 
 #include "paceline/core/error.h"
 #include "paceline/models/fused_batch_norm.h"
+#include "paceline/models/sync_batch_norm.h"
 
 namespace paceline {
 

@@ -8,7 +8,7 @@
 
 #include <cstdint>
 
-#include "paceline/models/sync_batch_norm.h"
+#include "paceline/models/sum_over_ranks.h"
 
 namespace paceline {
 

@@ -41,7 +41,7 @@ class SyncBatchNorm : public torch::autograd::Function<SyncBatchNorm> {
     context->save_for_backward({images, weight, center, inverse});
     context->saved_data["count"] = count;
     context->saved_data["epsilon"] = epsilon;
-    context->saved_data["sum"] = torch::IValue::make_capsule(c10::make_intrusive<Held>(sum));
+    context->saved_data["sum"] = HeldSum::hold(sum);
     return torch::batch_norm(images, weight, bias, center, spread, /*training=*/false, 0, epsilon, false);
   }
 
@@ -54,7 +54,7 @@ class SyncBatchNorm : public torch::autograd::Function<SyncBatchNorm> {
         at::native_batch_norm_backward(gradient, images, weight, {}, {}, mean, inverse, /*train=*/true,
                                        context->saved_data["epsilon"].toDouble(), {false, true, true});
     torch::Tensor sums = packed(bias_gradient, weight_gradient, 0);
-    static_cast<Held&>(*context->saved_data["sum"].toCapsule()).sum(sums);
+    HeldSum::of(context->saved_data["sum"])(sums);
 
     // (gradient - its mean - normalised · its mean product) · weight · inverse, multiplied out.
     const int64_t channels = weight.numel();
@@ -64,12 +64,6 @@ class SyncBatchNorm : public torch::autograd::Function<SyncBatchNorm> {
     const torch::Tensor images_gradient = torch::addcmul(per_channel(offset), gradient, per_channel(scale));
     return {images_gradient.addcmul_(images, per_channel(slope), -1), weight_gradient, bias_gradient, {}, {}, {}};
   }
-
- private:
-  struct Held : torch::CustomClassHolder {
-    explicit Held(SumOverRanks held) : sum(std::move(held)) {}
-    SumOverRanks sum;
-  };
 };
 
 }  // namespace

@@ -4,12 +4,9 @@
 
 #include <torch/types.h>
 
-#include <functional>
+#include "paceline/models/sum_over_ranks.h"
 
 namespace paceline {
-
-// A vector of f64 on the CPU becomes its sum over the ranks. All ranks call it equally often, in the same order.
-using SumOverRanks = std::function<void(torch::Tensor&)>;
 
 struct RunningStatistics {
   torch::Tensor mean, variance;
