@@ -168,7 +168,7 @@ std::vector<DeclaredSection> training_sections() {
        .meaning = "scale longer gradients down to this norm; 0: off",
        .range = at_least(0)},
       {.name = "eta", .member = [](auto& r) -> auto& { return r.optimizer.eta; },
-       .meaning = "LARS: how far a layer moves in a step of rate 1, relative to the norm of its weights",
+       .meaning = "LARS: how far a layer moves in a step of rate 1, relative to the norm of its weights; biases and batch normalisation move by the plain rate",
        .range = above(0), .applies = with("optimizer.name", {"lars", "hybrid"})},
       {.name = "epsilon", .member = [](auto& r) -> auto& { return r.optimizer.epsilon; },
        .meaning = "keeps denominators above 0; LARS: also the norm below which weights are not adapted to",

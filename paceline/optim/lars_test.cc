@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include "paceline/optim/lars_share.h"
 #include "paceline/optim/test_layer.h"
 
 namespace paceline {
@@ -88,6 +89,14 @@ TEST(Lars, NormsAreThoseOfWholeLayersLargerThanAChunk) {
   Lars lars({{"weight", weight, true}}, {.eta = 0.01});
   lars.step({.rate = 1, .momentum = 0});
   EXPECT_NEAR(weight[0][count - 1].item<float>(), 0.5 * (1 - 0.01), 1e-7);
+}
+
+TEST(LarsShare, WarnsWhereNothingWouldMove) {
+  EXPECT_EQ(warning_of_lars_share(0.1, 0.001).value(),
+            "optimizer.eta: LARS will move a layer by 0.0001 of its norm in a step at the most (rate 0.1 times eta "
+            "0.001); 0.01 to 0.06 is usual (docs/large_batches.md)");
+  EXPECT_EQ(warning_of_lars_share(2.4, 0.001), std::nullopt);  // recipes/lu_exponential.toml
+  EXPECT_EQ(warning_of_lars_share(50, 0.01), std::nullopt);    // recipes/mikami_exp3.toml
 }
 
 }  // namespace

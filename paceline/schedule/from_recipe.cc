@@ -37,6 +37,12 @@ double base_rate(const Recipe& recipe, int64_t global_batch) {
   return scaled(recipe, recipe.optimizer.rate, global_batch);
 }
 
+double highest_rate(const Recipe& recipe, int64_t global_batch) {
+  double highest = std::max(base_rate(recipe, global_batch), recipe.schedule.warmup_to);
+  for (const double rate : recipe.schedule.rates) highest = std::max(highest, scaled(recipe, rate, global_batch));
+  return highest;
+}
+
 Schedule rate_schedule(const Recipe& recipe, int64_t global_batch) {
   const Recipe::Schedule& schedule = recipe.schedule;
   const auto from = [&](double rate) {

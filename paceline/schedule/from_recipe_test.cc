@@ -84,6 +84,16 @@ TEST(RateSchedule, RatesOfPhasesAreScaledAsTheFirst) {
   EXPECT_DOUBLE_EQ(rate(8), 20 * (1 - 0.8));
 }
 
+TEST(RateSchedule, KnowsItsHighestRate) {
+  const auto highest = [](const std::string& toml) { return highest_rate(parse_recipe(toml, "r.toml"), 512); };
+  EXPECT_EQ(highest("optimizer.rate = 0.25"), 0.25);
+  EXPECT_EQ(highest("optimizer.rate = 0.25\nschedule.reference_batch = 256"), 0.5);
+  EXPECT_EQ(highest("optimizer.rate = 0.25\nschedule = {warmup_epochs = 0.5, warmup_to = 3}"), 3);
+  EXPECT_EQ(highest("train.epochs = 4\noptimizer.rate = 2\n"
+                    "schedule = {name = 'polynomial', reference_batch = 256, milestones = [1], rates = [5]}"),
+            10);
+}
+
 TEST(FillSchedule, ChangesWithTheBatch) {
   const auto fill_of = [](const std::string& toml) { return fill_schedule(parse_recipe(toml, "r.toml")); };
   EXPECT_EQ(fill_of("").at(0), 1u);

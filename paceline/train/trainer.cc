@@ -8,6 +8,7 @@
 #include "paceline/collectives/platforms.h"
 #include "paceline/core/file.h"
 #include "paceline/core/number_text.h"
+#include "paceline/optim/lars_share.h"
 #include "paceline/optim/weight_average.h"
 #include "paceline/precision/autocast.h"
 #include "paceline/schedule/from_recipe.h"
@@ -101,6 +102,7 @@ void Trainer::begin() {
       log()->info("{} ranks over {}, {} thread{} each; {}", group_.size(), group_.engine(),
                   threads_per_rank(recipe_, group_), threads_per_rank(recipe_, group_) == 1 ? "" : "s", plan_text());
     warn_of_codec();
+    warn_of_lars();
   }
   open_batches();
   step_ = std::make_unique<TrainStep>(model_, *optimizer_, average_ ? *own_group_ : group_, recipe_, *reducer_,
@@ -130,6 +132,12 @@ void Trainer::warn_of_codec() {
   const CodecVerdict verdict = judge_codec_on(cluster_of(group_), *codec, measured_seconds_per_byte(*codec, kProbe),
                                               sizeof(float) * static_cast<double>(parameter_count(*model_)));
   if (!verdict.pays) log()->warning("comm.codec: {}", verdict.text);
+}
+
+void Trainer::warn_of_lars() {
+  if (recipe_.optimizer.name != "lars" && recipe_.optimizer.name != "hybrid") return;
+  const double rate = highest_rate(recipe_, static_cast<int64_t>(batch_.at(0)));
+  if (const auto warning = warning_of_lars_share(rate, recipe_.optimizer.eta)) log()->warning("{}", *warning);
 }
 
 void Trainer::open_batches() {

@@ -68,6 +68,7 @@ class Trainer {
   std::string stored_plan() const;
   void report_changes();
   void warn_of_codec();
+  void warn_of_lars();
   void open_batches();
   void make_step();
   StepInputs next_inputs(const TrainingBatch& batch) const;

@@ -13,6 +13,7 @@ namespace paceline {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 Recipe recipe(const std::vector<std::string>& overrides = {}) {
   return tiny_recipe("[optimizer]\nrate = 0.1\nclip_norm = 5\n[train]\nepochs = 3\nthreads = 1\n", overrides);
@@ -127,6 +128,19 @@ TEST(Trainer, AStopRequestEndsTheRunAfterItsStep) {
   const Summary summary = trainer.run();
   EXPECT_EQ(summary.ending, "interrupted");
   EXPECT_EQ(summary.steps, 1);
+}
+
+TEST(Trainer, LarsThatHardlyMovesAnythingIsToldOf) {
+  const auto lines_with = [](const std::string& eta) {
+    std::string lines;
+    Log log([&](std::string_view line) { lines += line; });
+    const auto group = make_local_group();
+    const Recipe lars = recipe({"optimizer.name=lars", "optimizer.rate=0.1", eta, "train.max_steps=1"});
+    Trainer(lars, *group, {.log = &log, .catalog = catalog_with_tiny()}).run();
+    return lines;
+  };
+  EXPECT_THAT(lines_with("optimizer.eta=0.001"), HasSubstr("optimizer.eta: LARS will move a layer by 0.0001"));
+  EXPECT_THAT(lines_with("optimizer.eta=0.2"), Not(HasSubstr("optimizer.eta")));
 }
 
 TEST(Trainer, ALossThatIsNotFiniteSaysWhatToDo) {
