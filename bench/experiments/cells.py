@@ -115,13 +115,16 @@ LINEAR = {**STABLE, **FALLING}
 
 
 def large_batch_long():
-    """1,120 steps at 8,192, warm-up over 20 epochs. SGD's rates there are two of 512's by the linear rule: the best one may be another's than 512's."""
+    """1,120 steps at 8,192, warm-up over 20 epochs. SGD's rates there are two of 512's by the linear rule: the best one may be another's than 512's.
+    -plain-0.25: biases and batch normalisation, which move by the plain rate, a quarter as fast as with the other cells; the layers alike."""
     settings = [("sgd", 512, "0.2", 5, with_rate(0.2)), ("sgd", 512, "0.4", 5, with_rate(0.4)), ("sgd", 512, "linear-0.4", 5, {**with_rate(0.4), **FALLING}),
                 ("lars", 512, "0.02", 5, {**with_rate(0.5, eta=0.02), **STABLE}), ("hybrid", 512, "0.04", 5, with_rate(0.5, eta=0.04)),
                 ("sgd", 8192, "3.2", 20, with_rate(3.2)), ("sgd", 8192, "6.4", 20, with_rate(6.4)),
                 ("lars", 8192, "0.06", 20, {**with_rate(1.0, eta=0.06), **STABLE}), ("lars", 8192, "0.1", 20, {**with_rate(1.0, eta=0.1), **STABLE}),
                 ("lars", 8192, "linear", 20, {**with_rate(1.0, eta=0.06), **LINEAR}), ("lars", 8192, "linear-0.04", 20, {**with_rate(1.0, eta=0.04), **LINEAR}),
-                ("hybrid", 8192, "0.06", 20, with_rate(1.0, eta=0.06)), ("hybrid", 8192, "0.1", 5, with_rate(1.0, eta=0.1))]
+                ("hybrid", 8192, "0.06", 20, with_rate(1.0, eta=0.06)), ("hybrid", 8192, "0.1", 5, with_rate(1.0, eta=0.1)),
+                ("lars", 8192, "linear-plain-0.25", 20, {**with_rate(0.25, eta=0.24), **LINEAR}),
+                ("hybrid", 8192, "plain-0.25", 20, with_rate(0.25, eta=0.24))]
     return [long_cell(method, batch, f"long-{label}", warmup, keys, 160, "" if (method, batch) == ("sgd", 8192) else f"long-{method}-{batch}")
             for method, batch, label, warmup, keys in settings]
 
@@ -166,14 +169,21 @@ def small_network():
 
 def small_network_cifar10():
     """The same network on CIFAR-10, in bf16 on a CPU: 512 and 2,048 in large_batch's 50 epochs. SGD at 2,048 has 512's rates by the linear rule (0.8 and
-    1.6), and 0.4: the rate that is best at 512, times four, competes with none, the other two with each other."""
-    settings = [("sgd", 512, "0.4", with_rate(0.4), "sgd"), ("lars", 2048, "0.06", {**with_rate(1.0, eta=0.06), **STABLE}, "lars"),
-                ("sgd", 2048, "1.6", with_rate(1.6), ""), ("sgd", 2048, "0.8", with_rate(0.8), "sgd"),
-                ("hybrid", 2048, "0.06", with_rate(1.0, eta=0.06), "hybrid"), ("lars", 2048, "0.03", {**with_rate(1.0, eta=0.03), **STABLE}, "lars"),
-                ("sgd", 512, "0.2", with_rate(0.2), "sgd"), ("sgd", 2048, "0.4", with_rate(0.4), "sgd"),
-                ("hybrid", 2048, "0.03", with_rate(1.0, eta=0.03), "hybrid"), ("lars", 512, "0.02", {**with_rate(0.5, eta=0.02), **STABLE}, "lars")]
+    1.6) with the warm-up that all have; others compete with each other, some (-slow) with as many steps of warm-up as 512 has. LARS and the hybrid have 0.25:
+    biases and batch normalisation move by the plain rate."""
+    lars_moves = {share: {**with_rate(0.25, eta=4 * share), **STABLE} for share in (0.015, 0.03)}
+    hybrid_moves = {share: with_rate(0.25, eta=4 * share) for share in (0.015, 0.03)}
+    slow = {"schedule.warmup_epochs": 16}
+    settings = [("sgd", 2048, "1.6", with_rate(1.6), "rule"), ("sgd", 2048, "0.8", with_rate(0.8), "rule"),
+                ("lars", 2048, "0.03", lars_moves[0.03], "lars"), ("lars", 2048, "0.015", lars_moves[0.015], "lars"),
+                ("sgd", 2048, "0.4", with_rate(0.4), "sgd"), ("sgd", 2048, "0.2", with_rate(0.2), "sgd"), ("sgd", 2048, "0.1", with_rate(0.1), "sgd"),
+                ("sgd", 2048, "0.4-slow", {**with_rate(0.4), **slow}, "sgd"), ("sgd", 2048, "0.8-slow", {**with_rate(0.8), **slow}, "sgd"),
+                ("sgd", 2048, "1.6-slow", {**with_rate(1.6), **slow}, "sgd"),
+                ("sgd", 512, "0.4", with_rate(0.4), "sgd"), ("sgd", 512, "0.2", with_rate(0.2), "sgd"),
+                ("hybrid", 2048, "0.03", hybrid_moves[0.03], "hybrid"), ("hybrid", 2048, "0.015", hybrid_moves[0.015], "hybrid"),
+                ("lars", 512, "0.015", lars_moves[0.015], "lars")]
     on_a_cpu = {"model.name": "small_cnn", "train.device": "cpu", "train.precision": "bf16", "train.threads": 1}
-    return [long_cell(method, batch, label, {512: 4, 2048: 5}[batch], {**keys, **on_a_cpu}, LONG, family and f"small10-{family}-{batch}", "small10")
+    return [long_cell(method, batch, label, {512: 4, 2048: 5}[batch], {**keys, **on_a_cpu}, LONG, f"small10-{family}-{batch}", "small10")
             for method, batch, label, keys, family in settings]
 
 
