@@ -5,6 +5,7 @@
 #include <torch/types.h>
 
 #include <functional>
+#include <utility>
 
 namespace paceline {
 
