@@ -9,8 +9,11 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
+#include "paceline/kernels/adabound_bounds.h"
 #include "paceline/kernels/on_device.h"
+#include "paceline/kernels/whole_power.h"
 
 namespace paceline {
 
@@ -26,14 +29,32 @@ struct AdaboundCoefficients {
   double gradient_scale;
 };
 
+// Coefficients of which bounds and corrections follow from the number of the step, t = 1, 2, ... (Luo's).
+struct AdaboundByStep {
+  AdaboundCoefficients c;  // those four do not matter
+  double final_rate, gamma;
+
+  constexpr AdaboundCoefficients at(int64_t t) const {
+    AdaboundCoefficients now = c;
+    const RateBounds bounds = adabound_bounds(final_rate, gamma, static_cast<double>(t));
+    now.lower = bounds.lower;
+    now.upper = bounds.upper;
+    now.correction1 = 1 - whole_power(c.beta1, t);
+    now.correction2 = 1 - whole_power(c.beta2, t);
+    return now;
+  }
+};
+
 void adabound_update(float* weights, const float* gradient, float* first, float* second, size_t count,
                      const AdaboundCoefficients& c);
 void adabound_update_reference(float* weights, const float* gradient, float* first, float* second, size_t count,
                                const AdaboundCoefficients& c);
 
 // Of all tensors of a table at once, with the same bits (states: first, second). What is prepared serves every
-// update that follows; c.weight_decay is for tensors that are decayed.
+// update that follows; c.weight_decay is for tensors that are decayed. With AdaboundByStep the number of the step is
+// what the update counts at *steps, on the device; one that overflowed is not counted. Else `steps` is null.
 void adabound_prepare_on_device(const DeviceTable& table, const AdaboundCoefficients& c);
-void adabound_update_on_device(const DeviceTable& table);
+void adabound_prepare_on_device(const DeviceTable& table, const AdaboundByStep& by_step);
+void adabound_update_on_device(const DeviceTable& table, int64_t* steps);
 
 }  // namespace paceline

@@ -9,8 +9,10 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 #include "paceline/kernels/on_device.h"
+#include "paceline/kernels/whole_power.h"
 
 namespace paceline {
 
@@ -26,14 +28,22 @@ struct AdamCoefficients {
   double gradient_scale;
 };
 
+// With the corrections of step t = 1, 2, ...
+constexpr AdamCoefficients at_step(AdamCoefficients c, int64_t t) {
+  c.correction1 = 1 - whole_power(c.beta1, t);
+  c.correction2 = 1 - whole_power(c.beta2, t);
+  return c;
+}
+
 void adam_update(float* weights, const float* gradient, float* first, float* second, size_t count,
                  const AdamCoefficients& c);
 void adam_update_reference(float* weights, const float* gradient, float* first, float* second, size_t count,
                            const AdamCoefficients& c);
 
 // Of all tensors of a table at once, with the same bits (states: first, second). What is prepared serves every
-// update that follows; c.weight_decay is for tensors that are decayed.
+// update that follows; c.weight_decay is for tensors that are decayed; the corrections are those of the step that the
+// update counts at *steps, on the device. One that overflowed is not counted.
 void adam_prepare_on_device(const DeviceTable& table, const AdamCoefficients& c);
-void adam_update_on_device(const DeviceTable& table);
+void adam_update_on_device(const DeviceTable& table, int64_t* steps);
 
 }  // namespace paceline

@@ -23,7 +23,7 @@ __global__ void write_values(Values* to, const __grid_constant__ Values values) 
 template <class Values>
 void write_coefficients(const DeviceTable& table, const Values& values) {
   static_assert(sizeof(Values) <= kDeviceCoefficientBytes);
-  write_values<<<1, 1, 0, table.stream>>>(static_cast<Values*>(table.coefficients), values);
+  write_values<Values><<<1, 1, 0, table.stream>>>(static_cast<Values*>(table.coefficients), values);
   check_launch("write_values");
 }
 

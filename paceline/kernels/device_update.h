@@ -147,7 +147,7 @@ __device__ inline int elements_of(const DeviceTensor& tensor, int64_t begin) {
 
 template <class Update, class... Arguments>
 __global__ void __launch_bounds__(kDeviceThreads, 4)
-    update_tensors(const __grid_constant__ DeviceTable table, const Arguments... arguments) {
+    update_tensors(const __grid_constant__ DeviceTable table, Arguments... arguments) {
   if (is_skipped(table)) return;
   const DeviceChunk chunk = table.chunks[Update::kBackwards ? table.chunk_count - 1 - blockIdx.x : blockIdx.x];
   const DeviceTensor tensor = table.tensors[chunk.tensor];
@@ -165,6 +165,23 @@ __global__ void __launch_bounds__(kDeviceThreads, 4)
     default:
       return update_chunk<float>(tensor, begin, count, update);
   }
+}
+
+// Goes before an update whose coefficients depend on how many steps were made: counts this one, unless it is skipped.
+// Update::Memory is what lies at table.coefficients: `values`, which the update reads, made here of what was `given`.
+template <class Update>
+__global__ void count_step(const __grid_constant__ DeviceTable table, int64_t* steps) {
+  if (is_skipped(table)) return;
+  auto& memory = *static_cast<typename Update::Memory*>(table.coefficients);
+  static_assert(offsetof(typename Update::Memory, values) == 0);
+  memory.values = Update::values_of(memory.given, steps == nullptr ? 0 : ++*steps);
+}
+
+template <class Update>
+void launch_count(const char* name, const DeviceTable& table, int64_t* steps) {
+  if (table.chunk_count == 0) return;
+  count_step<Update><<<1, 1, 0, table.stream>>>(table, steps);
+  check_launch(name);
 }
 
 template <class Update, class... Arguments>

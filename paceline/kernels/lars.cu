@@ -1,4 +1,5 @@
-// Three launches: the sums of squares of every chunk; their sums over each tensor and its rate; the update.
+// Three launches: the sums of squares of every chunk; their sums over each tensor and its rate; the update. A small one
+// before the last corrects the momentum, where that is asked for.
 //
 // Sums are made in an order that depends on the tensor's size only: within a thread's 32 elements in single precision,
 // from there on in double. So they differ a little from the CPU's, which are in double from the first element, and have
@@ -12,6 +13,7 @@ namespace {
 
 struct LarsValues {
   double rate, eta, epsilon, weight_decay, gradient_scale;
+  double given_momentum;  // not corrected
   float momentum, update_decay, update_scale;
 };
 
@@ -133,6 +135,13 @@ __global__ void __launch_bounds__(kDeviceThreads)
       static_cast<float>(lars_rate(c.rate, c.eta, c.epsilon, c.weight_decay, sqrt(sum.x), scale * sqrt(sum.y)));
 }
 
+__global__ void correct_momentum(const __grid_constant__ DeviceTable table, double* last_rate) {
+  if (is_skipped(table)) return;
+  auto& c = *static_cast<LarsValues*>(table.coefficients);
+  c.momentum = static_cast<float>(c.given_momentum * momentum_correction(c.rate, *last_rate));
+  *last_rate = c.rate;
+}
+
 struct LarsUpdate {
   using Values = LarsValues;
   static constexpr int kStates = 1;
@@ -161,18 +170,23 @@ void lars_prepare_on_device(const DeviceTable& table, const LarsStep& step) {
                                        .epsilon = step.epsilon,
                                        .weight_decay = step.weight_decay,
                                        .gradient_scale = step.gradient_scale,
+                                       .given_momentum = step.momentum,
                                        .momentum = static_cast<float>(step.momentum),
                                        .update_decay = static_cast<float>(step.weight_decay),
                                        .update_scale = static_cast<float>(step.gradient_scale)});
 }
 
-void lars_update_on_device(const DeviceTable& table, double* sums, float* rates) {
+void lars_update_on_device(const DeviceTable& table, double* sums, float* rates, double* last_rate) {
   if (table.chunk_count == 0) return;
   auto* const pairs = reinterpret_cast<double2*>(sums);
   squares_of_chunks<<<table.chunk_count, kDeviceThreads, 0, table.stream>>>(table, pairs);
   check_launch("squares_of_chunks");
   rates_of_tensors<<<table.tensor_count, kDeviceThreads, 0, table.stream>>>(table, pairs, rates);
   check_launch("rates_of_tensors");
+  if (last_rate != nullptr) {
+    correct_momentum<<<1, 1, 0, table.stream>>>(table, last_rate);
+    check_launch("correct_momentum");
+  }
   launch_update<LarsUpdate, const float*>("lars", table, rates);
 }
 

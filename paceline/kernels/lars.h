@@ -54,9 +54,14 @@ struct LarsStep {
   double gradient_scale;
 };
 
+// What the momentum is multiplied by where it follows the rate: what was gathered then has the rate of now.
+// last_rate: of the step before; 0: there was none.
+constexpr double momentum_correction(double rate, double last_rate) { return last_rate > 0 ? rate / last_rate : 1; }
+
 // Norms, rates and update of all tensors of a table (states: momentum); what is prepared serves every update that
-// follows. On the device: sums, two numbers for each chunk, aligned to 16 bytes; rates, one for each tensor.
+// follows. On the device: sums, two numbers for each chunk, aligned to 16 bytes; rates, one for each tensor; last_rate,
+// null or the rate of the last step that did not overflow, by which the momentum is corrected.
 void lars_prepare_on_device(const DeviceTable& table, const LarsStep& step);
-void lars_update_on_device(const DeviceTable& table, double* sums, float* rates);
+void lars_update_on_device(const DeviceTable& table, double* sums, float* rates, double* last_rate = nullptr);
 
 }  // namespace paceline

@@ -22,7 +22,7 @@ using DeviceStream = CUstream_st*;  // cudaStream_t, without CUDA's headers
 
 constexpr int64_t kDeviceChunkElements =
     8192;  // 160 KB of SGD: long against the start of a block, short against a step
-constexpr size_t kDeviceCoefficientBytes = 128;
+constexpr size_t kDeviceCoefficientBytes = 256;
 
 // Where one parameter and what belongs to it lie. Elements are in the same order in all of them.
 struct DeviceTensor {

@@ -25,16 +25,17 @@ void write_tensors(const DeviceTable&, std::span<const DeviceTensor>) { missing(
 void sgd_prepare_on_device(const DeviceTable&, const SgdCoefficients&) { missing(); }
 void sgd_update_on_device(const DeviceTable&) { missing(); }
 void lars_prepare_on_device(const DeviceTable&, const LarsStep&) { missing(); }
-void lars_update_on_device(const DeviceTable&, double*, float*) { missing(); }
+void lars_update_on_device(const DeviceTable&, double*, float*, double*) { missing(); }
 void advance_loss_scale_on_device(const LossScaleMemory&, const float*, const LossScaleRule&, DeviceStream) {
   missing();
 }
 void adam_prepare_on_device(const DeviceTable&, const AdamCoefficients&) { missing(); }
-void adam_update_on_device(const DeviceTable&) { missing(); }
+void adam_update_on_device(const DeviceTable&, int64_t*) { missing(); }
 void rmsprop_prepare_on_device(const DeviceTable&, const RmspropCoefficients&) { missing(); }
 void rmsprop_update_on_device(const DeviceTable&) { missing(); }
 void adabound_prepare_on_device(const DeviceTable&, const AdaboundCoefficients&) { missing(); }
-void adabound_update_on_device(const DeviceTable&) { missing(); }
+void adabound_prepare_on_device(const DeviceTable&, const AdaboundByStep&) { missing(); }
+void adabound_update_on_device(const DeviceTable&, int64_t*) { missing(); }
 void average_update_on_device(const DeviceTable&, double) { missing(); }
 void augment_on_device(const AugmentedBatch&, DeviceStream) { missing(); }
 void batch_norm_forward_on_device(const BatchNormForward&, const BatchNormWorkspace&, BatchNormPasses) { missing(); }

@@ -27,7 +27,7 @@ class Adabound : public Optimizer {
   State state() const override;  // "first/<parameter>", "second/<parameter>", "step"
 
  private:
-  AdaboundCoefficients now(const StepCoefficients& coefficients) const;
+  AdaboundByStep given(const StepCoefficients& coefficients) const;
 
   std::vector<Parameter> parameters_;
   BoundedMoments moments_;

@@ -9,21 +9,40 @@
 namespace paceline {
 namespace {
 
+// On weights and biases, which are not decayed. With gamma 1e-3 rates are kept up by the lower bound, with a final rate
+// of 1e-4 and gamma 1 they are held down by the upper one.
 TEST(Adabound, EqualsThePapersFormulaOver100Steps) {
-  TestLayer layer;
-  Adabound adabound(parameters_of(layer), {.base_rate = 1e-3, .final_rate = 0.1, .gamma = 1e-3});
-  torch::Tensor w = layer.weight.detach().to(torch::kFloat64), m = torch::zeros_like(w), v = torch::zeros_like(w);
-  for (int step = 1; step <= 100; ++step) {
-    layer.set_gradients(step);
-    const torch::Tensor g = layer.weight.grad().to(torch::kFloat64);
-    m = 0.9 * m + 0.1 * g;
-    v = 0.999 * v + 0.001 * g * g;
-    const torch::Tensor first = m / (1 - std::pow(0.9, step)), second = v / (1 - std::pow(0.999, step));
-    const double lower = 0.1 * (1 - 1 / (1e-3 * step + 1)), upper = 0.1 * (1 + 1 / (1e-3 * step));
-    w = w - (1e-3 / second.sqrt()).clamp(lower, upper) * first;
-    adabound.step({.rate = 1e-3});
+  struct Closing {
+    double final_rate, gamma;
+  };
+  for (const Closing closing : {Closing{0.1, 1e-3}, Closing{1e-4, 1}}) {
+    TestLayer layer;
+    Adabound adabound(
+        parameters_of(layer),
+        {.base_rate = 1e-3, .final_rate = closing.final_rate, .gamma = closing.gamma, .weight_decay = 1e-3});
+    const std::vector<torch::Tensor> parameters = {layer.weight, layer.bias};
+    std::vector<torch::Tensor> w, m, v;
+    for (const torch::Tensor& parameter : parameters) {
+      w.push_back(parameter.detach().to(torch::kFloat64));
+      m.push_back(torch::zeros_like(w.back()));
+      v.push_back(torch::zeros_like(w.back()));
+    }
+    for (int step = 1; step <= 100; ++step) {
+      layer.set_gradients(step);
+      const double lower = closing.final_rate * (1 - 1 / (closing.gamma * step + 1)),
+                   upper = closing.final_rate * (1 + 1 / (closing.gamma * step));
+      for (size_t i = 0; i < 2; ++i) {
+        const torch::Tensor g = parameters[i].grad().to(torch::kFloat64) + (i == 0 ? 1e-3 : 0) * w[i];
+        m[i] = 0.9 * m[i] + 0.1 * g;
+        v[i] = 0.999 * v[i] + 0.001 * g * g;
+        const torch::Tensor first = m[i] / (1 - std::pow(0.9, step)), second = v[i] / (1 - std::pow(0.999, step));
+        w[i] = w[i] - (1e-3 / second.sqrt()).clamp(lower, upper) * first;
+      }
+      adabound.step({.rate = 1e-3});
+    }
+    for (size_t i = 0; i < 2; ++i)
+      EXPECT_LT(relative_distance(parameters[i], w[i]), 1e-6) << closing.gamma << ", " << i;
   }
-  EXPECT_LT(distance(layer.weight, w), 1e-6);
 }
 
 TEST(Adabound, TheFinalRateFollowsTheSchedule) {

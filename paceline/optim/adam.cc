@@ -28,31 +28,35 @@ Adam::Adam(std::vector<Parameter> parameters, AdamOptions options)
       first_("first", parameters_),
       second_("second", parameters_),
       on_device_(parameters_, {&first_, &second_}),
+      steps_(on_device_),
       options_(options) {}
 
-AdamCoefficients Adam::now(const StepCoefficients& coefficients, bool decayed) const {
-  const auto step = static_cast<double>(steps_.count());
+AdamCoefficients Adam::given(const StepCoefficients& coefficients) const {
   return {.rate = coefficients.rate,
           .beta1 = options_.beta1,
           .beta2 = options_.beta2,
           .epsilon = options_.epsilon,
-          .weight_decay = decayed ? options_.weight_decay : 0,
+          .weight_decay = options_.weight_decay,
           .decoupled = options_.decoupled,
-          .correction1 = 1 - std::pow(options_.beta1, step),
-          .correction2 = 1 - std::pow(options_.beta2, step),
+          .correction1 = 1,
+          .correction2 = 1,
           .gradient_scale = coefficients.gradient_scale};
 }
 
 void Adam::prepare(const StepCoefficients& coefficients) {
-  steps_.advance();
-  on_device_.prepare([&](const DeviceTable& table) { adam_prepare_on_device(table, now(coefficients, true)); });
+  on_device_.prepare([&](const DeviceTable& table) { adam_prepare_on_device(table, given(coefficients)); });
 }
 
 void Adam::step(const StepCoefficients& coefficients) {
   if (!on_device_.is_capturing()) prepare(coefficients);
-  const auto of = [&](size_t parameter, const StepCoefficients& c) { return now(c, parameters_[parameter].decayed); };
+  int64_t number = 0;
+  const auto of = [&](size_t parameter, const StepCoefficients& c) {
+    AdamCoefficients now = at_step(given(c), number);
+    if (!parameters_[parameter].decayed) now.weight_decay = 0;
+    return now;
+  };
   update_elementwise(parameters_, on_device_, coefficients,
-                     {.launch = adam_update_on_device,
+                     {.launch = [&](const DeviceTable& table) { adam_update_on_device(table, steps_.for_kernel()); },
                       .of_chunk =
                           [&](const Chunk& chunk, const StepCoefficients& c) {
                             adam_update(chunk.weights, chunk.gradient, first_.at(chunk), second_.at(chunk), chunk.count,
@@ -62,7 +66,8 @@ void Adam::step(const StepCoefficients& coefficients) {
                           [&](const ChunkTable::Whole& whole, const StepCoefficients& c) {
                             update_on_device(whole.weights, whole.gradient, first_.of(whole.parameter),
                                              second_.of(whole.parameter), of(whole.parameter, c));
-                          }});
+                          },
+                      .count = [&] { number = steps_.advance(); }});
 }
 
 Optimizer::State Adam::state() const {

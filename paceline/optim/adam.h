@@ -2,7 +2,7 @@
 #pragma once
 
 #include "paceline/kernels/adam.h"
-#include "paceline/optim/device_parameters.h"
+#include "paceline/optim/step_count.h"
 
 namespace paceline {
 
@@ -23,7 +23,7 @@ class Adam : public Optimizer {
   State state() const override;  // "first/<parameter>", "second/<parameter>", "step"
 
  private:
-  AdamCoefficients now(const StepCoefficients& coefficients, bool decayed) const;
+  AdamCoefficients given(const StepCoefficients& coefficients) const;  // of no step in particular
 
   std::vector<Parameter> parameters_;
   StateTensors first_, second_;

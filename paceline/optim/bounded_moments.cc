@@ -26,8 +26,26 @@ void BoundedMoments::prepare(const AdaboundCoefficients& c) const {
   on_device_.prepare([&](const DeviceTable& table) { adabound_prepare_on_device(table, c); });
 }
 
+void BoundedMoments::prepare(const AdaboundByStep& by_step) const {
+  on_device_.prepare([&](const DeviceTable& table) { adabound_prepare_on_device(table, by_step); });
+}
+
 void BoundedMoments::update(const std::vector<Parameter>& parameters, const AdaboundCoefficients& c,
                             const StepCoefficients& step) {
+  update(
+      parameters, [&] { return c; }, nullptr, step);
+}
+
+void BoundedMoments::update(const std::vector<Parameter>& parameters, const AdaboundByStep& by_step,
+                            const StepCount& steps, const StepCoefficients& step) {
+  update(
+      parameters, [&] { return by_step.at(steps.advance()); }, on_device_.empty() ? nullptr : steps.for_kernel(), step);
+}
+
+void BoundedMoments::update(const std::vector<Parameter>& parameters,
+                            const std::function<AdaboundCoefficients()>& on_host, int64_t* steps_on_device,
+                            const StepCoefficients& step) {
+  AdaboundCoefficients c = {};
   const auto of = [&](size_t parameter, const StepCoefficients& unscaled) {
     AdaboundCoefficients own = c;
     own.gradient_scale = unscaled.gradient_scale;
@@ -35,7 +53,7 @@ void BoundedMoments::update(const std::vector<Parameter>& parameters, const Adab
     return own;
   };
   update_elementwise(parameters, on_device_, step,
-                     {.launch = adabound_update_on_device,
+                     {.launch = [&](const DeviceTable& table) { adabound_update_on_device(table, steps_on_device); },
                       .of_chunk =
                           [&](const Chunk& chunk, const StepCoefficients& unscaled) {
                             adabound_update(chunk.weights, chunk.gradient, first_.at(chunk), second_.at(chunk),
@@ -45,7 +63,8 @@ void BoundedMoments::update(const std::vector<Parameter>& parameters, const Adab
                           [&](const ChunkTable::Whole& whole, const StepCoefficients& unscaled) {
                             update_on_device(whole.weights, whole.gradient, first_.of(whole.parameter),
                                              second_.of(whole.parameter), of(whole.parameter, unscaled));
-                          }});
+                          },
+                      .count = [&] { c = on_host(); }});
 }
 
 void BoundedMoments::add_to(Optimizer::State& state, const std::vector<Parameter>& parameters) const {

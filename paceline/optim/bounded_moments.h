@@ -3,7 +3,7 @@
 #pragma once
 
 #include "paceline/kernels/adabound.h"
-#include "paceline/optim/device_parameters.h"
+#include "paceline/optim/step_count.h"
 
 namespace paceline {
 
@@ -17,12 +17,22 @@ class BoundedMoments {
   void prepare(const AdaboundCoefficients& c) const;
   void update(const std::vector<Parameter>& parameters, const AdaboundCoefficients& c, const StepCoefficients& step);
 
+  // The same with coefficients that follow from the number of the step, which the update counts.
+  void prepare(const AdaboundByStep& by_step) const;
+  void update(const std::vector<Parameter>& parameters, const AdaboundByStep& by_step, const StepCount& steps,
+              const StepCoefficients& step);
+  StepCount make_step_count() const { return StepCount(on_device_); }
+
   bool is_capturing() const { return on_device_.is_capturing(); }
   std::optional<int64_t> capture_stage() const { return on_device_.capture_stage(); }
 
   void add_to(Optimizer::State& state, const std::vector<Parameter>& parameters) const;  // "first/...", "second/..."
 
  private:
+  // `on_host`: the coefficients there, asked for once in a step that is known to be made.
+  void update(const std::vector<Parameter>& parameters, const std::function<AdaboundCoefficients()>& on_host,
+              int64_t* steps_on_device, const StepCoefficients& step);
+
   StateTensors first_, second_;
   DeviceParameters on_device_;
 };

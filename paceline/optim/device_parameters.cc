@@ -143,6 +143,10 @@ torch::Tensor DeviceParameters::scratch_per_tensor(torch::Dtype dtype) const {
   return members_.empty() ? torch::Tensor() : on_device(static_cast<int64_t>(members_.size()), dtype);
 }
 
+torch::Tensor DeviceParameters::zero(torch::Dtype dtype) const {
+  return members_.empty() ? torch::Tensor() : torch::zeros({}, torch::TensorOptions(dtype).device(device_));
+}
+
 torch::Tensor DeviceParameters::on_device(int64_t count, torch::Dtype dtype) const {
   return torch::empty({count}, torch::TensorOptions(dtype).device(device_));
 }

@@ -38,6 +38,7 @@ class DeviceParameters {
   // Memory on the device, for sums that a kernel makes on the way.
   torch::Tensor scratch_per_chunk(int64_t numbers, torch::Dtype dtype) const;
   torch::Tensor scratch_per_tensor(torch::Dtype dtype) const;
+  torch::Tensor zero(torch::Dtype dtype) const;  // one number, which a kernel then changes
 
  private:
   struct Member {

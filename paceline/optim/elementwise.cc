@@ -10,6 +10,7 @@ void update_elementwise(const std::vector<Parameter>& parameters, DeviceParamete
 
   const auto unscaled = read_scaling(coefficients);
   if (!unscaled) return;
+  update.count();
   const ChunkTable table(parameters);
   table.for_each([&](const Chunk& chunk) { update.of_chunk(chunk, *unscaled); });
   for (const ChunkTable::Whole& whole : table.others())

@@ -16,6 +16,7 @@ struct ElementwiseUpdate {
   std::function<void(const DeviceTable&)> launch;
   std::function<void(const Chunk&, const StepCoefficients&)> of_chunk;
   std::function<void(const ChunkTable::Whole&, const StepCoefficients&)> of_tensor;
+  std::function<void()> count = [] {};  // on the host, before the other two, when the step is known to be made
 };
 
 // Nothing is updated in a step that overflowed.

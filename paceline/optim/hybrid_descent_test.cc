@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 
+#include <limits>
+
 #include "paceline/core/error.h"
 #include "paceline/optim/test_layer.h"
 
@@ -11,30 +13,49 @@ namespace {
 constexpr HybridDescentOptions kOptions = {
     .warmup_epochs = 2, .adaptive_rate = 1e-3, .lars = {.eta = 0.001, .weight_decay = 1e-4}};
 
+// AdaBound without bias correction, as methods print it.
+struct FormulaOfTensor {
+  FormulaOfTensor(const torch::Tensor& parameter_, double decay_)
+      : parameter(parameter_), decay(decay_), w(parameter.detach().to(torch::kFloat64)) {
+    m = torch::zeros_like(w);
+    v = torch::zeros_like(w);
+  }
+  void step(double rate, double beta2, double lower, double upper) {
+    const torch::Tensor g = parameter.grad().to(torch::kFloat64) + decay * w;
+    m = 0.9 * m + 0.1 * g;
+    v = beta2 * v + (1 - beta2) * g * g;
+    w = w - (rate / v.sqrt()).clamp(lower, upper) * m;
+  }
+  torch::Tensor parameter;
+  double decay;
+  torch::Tensor w, m, v;
+};
+
 std::vector<std::string> names(const Optimizer& optimizer) {
   std::vector<std::string> names;
   for (const auto& [name, tensor] : optimizer.state()) names.push_back(name);
   return names;
 }
 
-TEST(HybridDescent, WarmsUpByLusFormulaWithoutBiasCorrection) {
-  TestLayer layer;
-  HybridDescentOptions options = kOptions;
-  options.lars.weight_decay = 0;
-  HybridDescent hybrid(parameters_of(layer), options);
-  torch::Tensor w = layer.weight.detach().to(torch::kFloat64), m = torch::zeros_like(w), v = torch::zeros_like(w);
-  for (int step = 0; step < 20; ++step) {
-    const double epoch = step / 10.0, rate = 0.4;
-    layer.set_gradients(step + 1);  // not 0 anywhere: the formula has no guard
-    const torch::Tensor g = layer.weight.grad().to(torch::kFloat64);
-    m = 0.9 * m + 0.1 * g;
-    v = 0.999 * v + 0.001 * g * g;
-    torch::Tensor own = (1e-3 / v.sqrt()).clamp_min(epoch / 2 * rate);
-    if (epoch > 0) own = own.clamp_max(rate + 1000 / epoch - 1000.0 / 2);
-    w = w - own * m;
-    hybrid.step({.rate = rate, .momentum = 0.9, .epoch = epoch});
+// The formula in double precision, on weights and biases; the bias is not decayed. With beta2 = 0.9 the upper bound
+// acts from early on, with 0.999 at the end.
+TEST(HybridDescent, WarmsUpByLusFormulaOver100Steps) {
+  for (const double beta2 : {0.9, 0.999}) {
+    TestLayer layer;
+    HybridDescentOptions options = kOptions;
+    options.beta2 = beta2;
+    HybridDescent hybrid(parameters_of(layer), options);
+    std::vector<FormulaOfTensor> expected = {FormulaOfTensor(layer.weight, 1e-4), FormulaOfTensor(layer.bias, 0)};
+    for (int step = 0; step < 100; ++step) {
+      const double epoch = step / 50.0, rate = 0.02, memory = 1 / (1 - beta2);
+      layer.set_gradients(step + 1);  // not 0 anywhere: the formula has no guard
+      const double upper = epoch > 0 ? rate + memory / epoch - memory / 2 : std::numeric_limits<double>::infinity();
+      for (FormulaOfTensor& one : expected) one.step(1e-3, beta2, epoch / 2 * rate, upper);
+      hybrid.step({.rate = rate, .momentum = 0.9, .epoch = epoch});
+    }
+    EXPECT_LT(relative_distance(layer.weight, expected[0].w), 1e-6) << beta2;
+    EXPECT_LT(relative_distance(layer.bias, expected[1].w), 1e-6) << beta2;
   }
-  EXPECT_LT(distance(layer.weight, w), 2e-6);
 }
 
 TEST(HybridDescent, HandsOverToLarsWithTheWeightsAndNothingElse) {

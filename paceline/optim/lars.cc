@@ -121,10 +121,11 @@ Lars::Lars(std::vector<Parameter> parameters, LarsOptions options)
       on_device_(parameters_, {&momentum_}),
       device_sums_(on_device_.scratch_per_chunk(2, torch::kFloat64)),
       device_rates_(on_device_.scratch_per_tensor(torch::kFloat32)),
-      options_(options) {}
+      options_(options),
+      last_rate_(on_device_.has_all() ? on_device_.zero(torch::kFloat64) : torch::zeros({}, torch::kFloat64)) {}
 
 void Lars::prepare(const StepCoefficients& coefficients) {
-  momentum_now_ = corrected_momentum(coefficients);
+  momentum_now_ = momentum_of(coefficients);
   on_device_.prepare([&](const DeviceTable& table) {
     lars_prepare_on_device(table, {.rate = coefficients.rate,
                                    .eta = options_.eta,
@@ -139,12 +140,15 @@ void Lars::step(const StepCoefficients& coefficients) {
   const torch::NoGradGuard no_grad;
   if (!on_device_.is_capturing()) prepare(coefficients);
   on_device_.update(parameters_, coefficients, [&](const DeviceTable& table) {
-    lars_update_on_device(table, device_sums_.data_ptr<double>(), device_rates_.data_ptr<float>());
+    double* const last_rate =
+        options_.momentum_correction && on_device_.has_all() ? last_rate_.data_ptr<double>() : nullptr;
+    lars_update_on_device(table, device_sums_.data_ptr<double>(), device_rates_.data_ptr<float>(), last_rate);
   });
   if (on_device_.has_all()) return;
 
   const auto own = read_scaling(coefficients);
   if (!own) return;
+  *last_rate_.data_ptr<double>() = own->rate;
   const double scale = own->gradient_scale;
   const ChunkTable table(parameters_);
   CpuStep(table, parameters_, momentum_, options_, *own, momentum_now_).run();
@@ -159,12 +163,9 @@ void Lars::step(const StepCoefficients& coefficients) {
   write_halves(parameters_);
 }
 
-double Lars::corrected_momentum(const StepCoefficients& coefficients) const {
-  if (!options_.momentum_correction) return coefficients.momentum;
-  double& last_rate = *last_rate_.data_ptr<double>();
-  const double change = last_rate > 0 ? coefficients.rate / last_rate : 1;
-  last_rate = coefficients.rate;
-  return coefficients.momentum * change;
+double Lars::momentum_of(const StepCoefficients& coefficients) const {
+  if (!options_.momentum_correction || on_device_.has_all()) return coefficients.momentum;
+  return coefficients.momentum * momentum_correction(coefficients.rate, *last_rate_.const_data_ptr<double>());
 }
 
 Optimizer::State Lars::state() const {

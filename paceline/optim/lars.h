@@ -27,15 +27,17 @@ class Lars : public Optimizer {
   State state() const override;  // "momentum/<parameter>"; "rate", the last one, with momentum_correction
 
  private:
-  double corrected_momentum(const StepCoefficients& coefficients) const;  // of each step once: keeps its rate
+  // Where a kernel corrects the momentum, the one that is given.
+  double momentum_of(const StepCoefficients& coefficients) const;
 
   std::vector<Parameter> parameters_;
   StateTensors momentum_;
   DeviceParameters on_device_;
   torch::Tensor device_sums_, device_rates_;  // the kernels'
   LarsOptions options_;
-  double momentum_now_ = 0;                                      // of the step that prepare() was called for
-  torch::Tensor last_rate_ = torch::zeros({}, torch::kFloat64);  // on the CPU
+  double momentum_now_ = 0;  // of the step that prepare() was called for
+  // Of the last step that was made: one that overflowed is none, which where a kernel makes them only the device knows.
+  torch::Tensor last_rate_;
 };
 
 }  // namespace paceline

@@ -27,8 +27,7 @@ struct StepCoefficients {
   double epoch = 0;           // where the step begins, a real number
 
   // For loss scaling without waiting for the device; one float each, where the parameters are; undefined: not there.
-  // A skipped step counts as a step in bias corrections and in the momentum correction of LARS.
-  torch::Tensor found_inf = {};      // not 0: the step changes nothing
+  torch::Tensor found_inf = {};      // not 0: the step changes nothing, and is not counted
   torch::Tensor inverse_scale = {};  // every gradient is multiplied by it, too
 
   const RateProbes* probes = nullptr;  // for an optimizer that finds its own rate (rate_finding.h)
@@ -43,7 +42,7 @@ class Optimizer {
   // Parameters without a gradient are left as they are.
   virtual void step(const StepCoefficients& coefficients) = 0;
 
-  // What a step does on the host: counts it, and hands the device its coefficients. step() calls it by itself; alone it
+  // What a step does on the host: hands the device its coefficients. step() calls it by itself; alone it
   // goes before each replay of a step that was captured in a CUDA graph. Refused (InternalError) by optimizers whose
   // step cannot be replayed.
   virtual void prepare(const StepCoefficients& coefficients);

@@ -28,15 +28,4 @@ class StateTensors {
   std::vector<torch::Tensor> tensors_;
 };
 
-// "step", a number on the CPU whatever the parameters' device: to read it waits for nothing.
-class StepCount {
- public:
-  int64_t advance() const { return ++*step_.data_ptr<int64_t>(); }  // 1 in the first step
-  int64_t count() const { return *step_.const_data_ptr<int64_t>(); }
-  void add_to(Optimizer::State& state) const { state.emplace("step", step_); }
-
- private:
-  torch::Tensor step_ = torch::zeros({}, torch::kInt64);
-};
-
 }  // namespace paceline

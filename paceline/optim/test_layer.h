@@ -29,4 +29,9 @@ inline double distance(const torch::Tensor& a, const torch::Tensor& b) {
   return (a.detach().to(torch::kFloat64) - b.detach().to(torch::kFloat64)).abs().max().item<double>();
 }
 
+// The same as a share of the largest element expected.
+inline double relative_distance(const torch::Tensor& a, const torch::Tensor& expected) {
+  return distance(a, expected) / expected.abs().max().item<double>();
+}
+
 }  // namespace paceline

@@ -196,24 +196,60 @@ TEST(DeviceStep, AllRanksHearOfAWishToStop) {
   });
 }
 
+const std::vector<std::vector<std::string>> kEveryOptimizer = {
+    {"optimizer.name=sgd"},
+    {"optimizer.name=lars"},
+    {"optimizer.name=lars", "optimizer.momentum_correction=true"},
+    {"optimizer.name=adam"},
+    {"optimizer.name=adamw"},
+    {"optimizer.name=rmsprop"},
+    {"optimizer.name=adabound"},
+    {"optimizer.name=hybrid", "optimizer.hybrid_epochs=0.25"},
+    {"optimizer.average=0.5"}};
+
+std::vector<std::string> with_loss_scale(std::vector<std::string> settings) {
+  settings.insert(settings.end(), {"precision.loss_scaling=dynamic", "precision.loss_scale=1024"});
+  return settings;
+}
+
+// Where bias corrections and bounds are, they are those of the steps that were made.
+TEST(DeviceStep, SkippedStepsAreNotCounted) {
+  for (const auto& optimizer : kEveryOptimizer) {
+    SCOPED_TRACE(fmt::format("{}", fmt::join(optimizer, ", ")));
+    const auto group = make_local_group();
+    Training told(recipe(with_loss_scale(optimizer)), *group), untold(recipe(with_loss_scale(optimizer)), *group);
+    TrainStep step = told.told();
+    DeviceStep device_step = untold.untold();
+    for (int64_t i = 0; i < 6; ++i) {
+      const bool spoilt = i == 0 || i == 3;
+      step(told.inputs(i, spoilt));
+      device_step(untold.inputs(i, spoilt));
+    }
+    untold.scaler->settle();
+    EXPECT_EQ(untold.scaler->state().skipped_steps, 2);
+    EXPECT_EQ(untold.everything(), told.everything());
+  }
+}
+
 TEST(DeviceStep, ASkippedStepLeavesNothingButASmallerScale) {
   for (const int ranks : {1, 2}) {  // of two, one has the sample that overflows
-    run_ranks(ranks, [](Group& group) {
-      Training run(recipe({"precision.loss_scaling=dynamic", "precision.loss_scale=1024", "optimizer.average=0.5"}),
-                   group);
-      DeviceStep step = run.untold();
-      step(run.inputs(0));
-      const std::string before = run.everything();
-      const StepOutcome spoilt = step(run.inputs(1, /*spoilt=*/true));
-      EXPECT_GT(spoilt.overflow.item<double>(), 0);
-      EXPECT_EQ(run.everything(), before);
-      run.scaler->settle();
-      EXPECT_EQ(run.scaler->state().scale, 512);
-      EXPECT_EQ(run.scaler->state().skipped_steps, 1);
-      const StepOutcome clean = step(run.inputs(3));
-      EXPECT_EQ(clean.overflow.item<double>(), 0);
-      EXPECT_NE(run.everything(), before);
-    });
+    for (const auto& optimizer : kEveryOptimizer)
+      run_ranks(ranks, [&](Group& group) {
+        SCOPED_TRACE(fmt::format("{}", fmt::join(optimizer, ", ")));
+        Training run(recipe(with_loss_scale(optimizer)), group);
+        DeviceStep step = run.untold();
+        step(run.inputs(0));
+        const std::string before = run.everything();
+        const StepOutcome spoilt = step(run.inputs(1, /*spoilt=*/true));
+        EXPECT_GT(spoilt.overflow.item<double>(), 0);
+        EXPECT_EQ(run.everything(), before);
+        run.scaler->settle();
+        EXPECT_EQ(run.scaler->state().scale, 512);
+        EXPECT_EQ(run.scaler->state().skipped_steps, 1);
+        const StepOutcome clean = step(run.inputs(3));
+        EXPECT_EQ(clean.overflow.item<double>(), 0);
+        EXPECT_NE(run.everything(), before);
+      });
   }
 }
 
