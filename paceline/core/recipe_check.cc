@@ -80,6 +80,9 @@ class Contradictions {
     if (batch.local == Recipe::Batch::kLargestThatFits) {
       if (recipe_.train.device != "cuda")
         refuse("batch.local", "\"auto\" looks for the largest batch that fits into a GPU's memory: give a number");
+      if (batch.micro > 0)
+        refuse("batch.micro", "bounds what is computed at a time, so any batch.local fits: give it a number ({})",
+               it_is(recipe_, "batch.local"));
       if (!batch.milestones.empty())
         refuse("batch.milestones", "\"auto\" is the batch of a whole run ({})", it_is(recipe_, "batch.local"));
     }
@@ -201,7 +204,8 @@ class Contradictions {
       refuse("schedule.warmup_epochs", "{} is not below train.epochs ({}); for a shorter run set train.max_steps",
              print_number(recipe_.schedule.warmup_epochs), it_is(recipe_, "train.epochs"));
     }
-    if (recipe_.schedule.decay_from == "warmup_end" && recipe_.schedule.warmup_epochs == 0) {
+    const bool warms_up = recipe_.schedule.warmup_epochs > 0 || recipe_.optimizer.name == "hybrid";
+    if (recipe_.schedule.decay_from == "warmup_end" && !warms_up) {
       refuse("schedule.decay_from", "\"warmup_end\" applies only with schedule.warmup_epochs > 0 ({})",
              it_is(recipe_, "schedule.warmup_epochs"));
     }
@@ -229,6 +233,10 @@ class Contradictions {
       refuse("schedule.milestones", "{} follows {}: each must be greater than the one before",
              print_number(milestones[i]), print_number(milestones[i - 1]));
       return;
+    }
+    if (recipe_.optimizer.name == "hybrid" && milestones.front() < recipe_.optimizer.hybrid_epochs) {
+      refuse("schedule.milestones", "{} lies inside the warm-up, optimizer.hybrid_epochs ({})",
+             print_number(milestones.front()), it_is(recipe_, "optimizer.hybrid_epochs"));
     }
     if (milestones.front() < recipe_.schedule.warmup_epochs) {
       refuse("schedule.milestones", "{} lies inside the warm-up, schedule.warmup_epochs ({})",

@@ -120,8 +120,7 @@ class RecipeParser {
 
   Recipe finish() {
     throw_problems();
-    if (recipe_.train.precision == "f16" && !recipe_.written.contains("precision.loss_scaling"))
-      recipe_.precision.loss_scaling = "dynamic";
+    settle_defaults();
     const std::vector<std::string> found = contradictions(recipe_);
     if (!found.empty()) throw RecipeError(fmt::format("{}", fmt::join(found, "\n")));
     if (recipe_.batch.local != 0) recipe_.batch.global = 0;
@@ -129,6 +128,21 @@ class RecipeParser {
   }
 
  private:
+  // Keys that nobody has given and whose default follows from others.
+  void settle_defaults() {
+    const auto given = [&](const char* key) { return recipe_.written.contains(key); };
+    if (recipe_.train.precision == "f16" && !given("precision.loss_scaling"))
+      recipe_.precision.loss_scaling = "dynamic";
+    if (is_adaptive(recipe_.optimizer.name) && !given("optimizer.rate")) recipe_.optimizer.rate = kAdaptiveRate;
+    if (recipe_.optimizer.name == "hybrid" && !given("schedule.decay_from")) recipe_.schedule.decay_from = "warmup_end";
+  }
+
+  // Those whose steps are about as long as the rate, whatever the gradient: 0.1 would tear a network apart.
+  static constexpr double kAdaptiveRate = 0.001;
+  static bool is_adaptive(const std::string& optimizer) {
+    return optimizer == "adam" || optimizer == "adamw" || optimizer == "adabound" || optimizer == "rmsprop";
+  }
+
   struct Problem {
     Place place;
     std::string text;

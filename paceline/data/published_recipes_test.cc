@@ -128,8 +128,40 @@ TEST(PublishedRecipes, GoyalAndLu) {
   expect_points("goyal",
                 {{0, 0.1, 0.9}, {2.5, 1.65, 0.9}, {5, 3.2, 0.9}, {30, 0.32, 0.9}, {60, 0.032, 0.9}, {80, 0.0032, 0.9}});
   expect_points("lu_exponential", {{0, 0.1, 0.9}, {10, 2.4, 0.9}, {11, 2.16, 0.9}, {90, 2.4 * std::pow(0.9, 80), 0.9}});
+  expect_points("lu_hybrid", {{0, 2.4, 0.9},
+                              {std::nextafter(10, 0), 2.4, 0.9},
+                              {10, 2.4, 0.9},
+                              {11, 2.16, 0.9},
+                              {90, 2.4 * std::pow(0.9, 80), 0.9}});
   EXPECT_EQ(ranks_occupied(published("goyal"), kImageNet), 256);
+  EXPECT_EQ(ranks_occupied(published("lu_hybrid"), kImageNet), 24);
   EXPECT_EQ(ranks_occupied(published("lu_exponential"), kImageNet), 24);
+}
+
+// What the sources print beside batches and rates.
+TEST(PublishedRecipes, OptimizersAndPrecisionAreTheSources) {
+  for (const char* name : {"mikami_reference", "mikami_exp1", "mikami_exp2", "mikami_exp3", "mikami_exp4"}) {
+    const Recipe recipe = published(name);
+    EXPECT_EQ(recipe.optimizer.name, "lars") << name;
+    EXPECT_EQ(recipe.optimizer.eta, 0.01) << name;
+    EXPECT_EQ(recipe.optimizer.epsilon, 1e-6) << name;
+    EXPECT_EQ(recipe.train.precision, "f16") << name;
+    EXPECT_EQ(recipe.comm.codec, "fp16") << name;
+    EXPECT_EQ(recipe.comm.algorithm, "torus2d") << name;
+    EXPECT_EQ(recipe.batch_norm.statistics, "last_iteration") << name;
+  }
+  for (const char* name : {"lu_exponential", "lu_hybrid"}) {
+    const Recipe recipe = published(name);
+    EXPECT_EQ(recipe.optimizer.weight_decay, 1e-4) << name;
+    EXPECT_EQ(recipe.train.precision, "f16") << name;
+    EXPECT_EQ(recipe.comm.codec, "fp16") << name;
+    EXPECT_EQ(recipe.batch_norm.statistics, "last_iteration") << name;
+  }
+  EXPECT_EQ(published("lu_hybrid").optimizer.name, "hybrid");
+  EXPECT_EQ(published("lu_hybrid").optimizer.hybrid_epochs, 10);
+  const Recipe goyal = published("goyal");
+  EXPECT_EQ(goyal.optimizer.name, "sgd");
+  EXPECT_EQ(goyal.optimizer.weight_decay, 1e-4);
 }
 
 TEST(PublishedRecipes, MlperfsRows) {
@@ -143,6 +175,9 @@ TEST(PublishedRecipes, MlperfsRows) {
     const Recipe recipe = published(name);
     EXPECT_EQ(recipe.batch.global, row.batch);
     EXPECT_EQ(recipe.optimizer.weight_decay, row.decay);
+    EXPECT_EQ(recipe.optimizer.name, "lars");
+    EXPECT_EQ(recipe.optimizer.eta, 0.001);
+    EXPECT_EQ(recipe.optimizer.epsilon, 0);
     EXPECT_EQ(recipe.loss.label_smoothing, 0.1);
     EXPECT_EQ(recipe.train.epochs, row.epochs);
     expect_points(name, {{0, 0, row.momentum},

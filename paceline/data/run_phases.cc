@@ -21,7 +21,7 @@ uint64_t samples_of_run(const Recipe& recipe, const BatchSchedule& batch, uint64
 
 // Where phases begin and end: 0, each epoch at which something changes, the end.
 std::vector<double> boundaries(const Recipe& recipe, double end) {
-  std::vector<double> epochs = {0, end, recipe.schedule.warmup_epochs};
+  std::vector<double> epochs = {0, end, warmup_end(recipe)};
   epochs.insert(epochs.end(), recipe.schedule.milestones.begin(), recipe.schedule.milestones.end());
   epochs.insert(epochs.end(), recipe.batch.milestones.begin(), recipe.batch.milestones.end());
   std::erase_if(epochs, [&](double epoch) { return epoch > end; });

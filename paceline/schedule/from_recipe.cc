@@ -43,11 +43,15 @@ double highest_rate(const Recipe& recipe, int64_t global_batch) {
   return highest;
 }
 
+double warmup_end(const Recipe& recipe) {
+  return recipe.optimizer.name == "hybrid" ? recipe.optimizer.hybrid_epochs : recipe.schedule.warmup_epochs;
+}
+
 Schedule rate_schedule(const Recipe& recipe, int64_t global_batch) {
   const Recipe::Schedule& schedule = recipe.schedule;
   const auto from = [&](double rate) {
     if (schedule.decay_from == "start") return shape(recipe, scaled(recipe, rate, global_batch), recipe.train.epochs);
-    const double start = schedule.warmup_epochs;
+    const double start = warmup_end(recipe);
     return starting_at(start, shape(recipe, scaled(recipe, rate, global_batch), recipe.train.epochs - start));
   };
   Schedule after = from(recipe.optimizer.rate);

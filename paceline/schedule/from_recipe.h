@@ -15,6 +15,9 @@ double base_rate(const Recipe& recipe, int64_t global_batch);
 // The highest that a run comes to: base_rate, schedule.rates scaled as it, or schedule.warmup_to.
 double highest_rate(const Recipe& recipe, int64_t global_batch);
 
+// The epoch at which the schedule's warm-up is over, or the hybrid's, which hands over then; 0: there is none.
+double warmup_end(const Recipe& recipe);
+
 // base_rate, and schedule.rates scaled as it, on the recipe's schedule and warm-up. warmup_from, warmup_to and end_rate
 // are taken as they are, not scaled. Throws RecipeError when end_rate lies above a rate that it is reached from.
 Schedule rate_schedule(const Recipe& recipe, int64_t global_batch);

@@ -68,6 +68,22 @@ TEST(RateSchedule, ADecayMayStartWhereTheWarmUpEnds) {
   EXPECT_EQ(schedule_of(rest + "name = \"polynomial\"\n")(12), 0);
 }
 
+// Lu's: lr·N until T, where both bounds of the warm-up are lr·N, then lr·N·kappa^(epoch - T).
+TEST(RateSchedule, OfTheHybridStaysUntilItHandsOver) {
+  const std::string hybrid = R"(
+    train.epochs = 12
+    optimizer = {name = "hybrid", rate = 2, hybrid_epochs = 4}
+    [schedule]
+    name = "exponential"
+    factor = 0.5
+  )";
+  const Schedule rate = schedule_of(hybrid);
+  for (const double epoch : {0.0, 2.0, 4.0}) EXPECT_DOUBLE_EQ(rate(epoch), 2) << epoch;
+  EXPECT_DOUBLE_EQ(rate(5), 1);
+  EXPECT_DOUBLE_EQ(rate(7), 0.25);
+  EXPECT_DOUBLE_EQ(schedule_of(hybrid + "decay_from = \"start\"\n")(2), 0.5);
+}
+
 TEST(RateSchedule, RatesOfPhasesAreScaledAsTheFirst) {
   const Schedule rate = schedule_of(R"(
     train.epochs = 10
