@@ -46,8 +46,12 @@ std::vector<float> statistics_of(FlatModel& flat, const Averages& averages) {
 
 void expect_statistics(FlatModel& flat, double mean, double variance) {
   for (const auto& [name, tensor] : batch_statistics(flat.model())) {
-    if (name.ends_with("running_mean")) EXPECT_NEAR(tensor[0].item<float>(), mean, 1e-5) << name;
-    if (name.ends_with("running_var")) EXPECT_NEAR(tensor[0].item<float>(), variance, 1e-5) << name;
+    if (name.ends_with("running_mean")) {
+      EXPECT_NEAR(tensor[0].item<float>(), mean, 1e-5) << name;
+    }
+    if (name.ends_with("running_var")) {
+      EXPECT_NEAR(tensor[0].item<float>(), variance, 1e-5) << name;
+    }
   }
 }
 
@@ -71,7 +75,9 @@ TEST(FlatModel, StatisticsOfAWorkerThatHasJustBegunAreNotOfItsStart) {
   flat.load_mean_statistics({nothing});
   expect_statistics(flat, 2, 5);
   for (const auto& [name, tensor] : batch_statistics(flat.model()))
-    if (name.ends_with("num_batches_tracked")) EXPECT_GT(tensor.item<int64_t>(), 900) << name;
+    if (name.ends_with("num_batches_tracked")) {
+      EXPECT_GT(tensor.item<int64_t>(), 900) << name;
+    }
 }
 
 }  // namespace

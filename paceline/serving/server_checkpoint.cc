@@ -30,7 +30,9 @@ CheckpointRef write_server_checkpoint(CheckpointStore& store, const Model& model
   std::memcpy(leases.data_ptr(), snapshot.leases.data(), snapshot.leases.size());
   servers.add(kLeases, leases);
   servers.add(kLast, torch::tensor({static_cast<double>(snapshot.steps), snapshot.rate}, torch::kFloat64));
-  return store.write(model, servers, state);
+  const CheckpointRef written = store.write(model, servers, state);
+  store.trust_newest();  // steps go on elsewhere; nothing here would learn that they failed
+  return written;
 }
 
 ServerRestart ServerCheckpoint::of_shard(const ShardMap& map, int shard) const {

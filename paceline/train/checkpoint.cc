@@ -21,6 +21,7 @@ constexpr const char* kSums = "SHA256SUMS";
 constexpr std::string_view kStepPrefix = "step-";
 constexpr std::string_view kWritingPrefix = ".writing-";    // never finished
 constexpr std::string_view kRemovingPrefix = ".removing-";  // no longer wanted
+constexpr std::string_view kDivergedPrefix = "diverged-";
 
 std::string folder_name(int64_t step) { return fmt::format("{}{:08}", kStepPrefix, step); }
 
@@ -96,8 +97,26 @@ CheckpointRef CheckpointStore::write(const Model& model, const Optimizer& optimi
     std::filesystem::remove_all(writing, ignored);
     throw;
   }
-  remove_old();
   return checkpoint;
+}
+
+void CheckpointStore::trust_newest() const {
+  remove_old();
+  std::error_code absent;
+  for (const auto& entry : std::filesystem::directory_iterator(folder_, absent))
+    if (entry.path().filename().string().starts_with(kDivergedPrefix)) std::filesystem::remove_all(entry.path());
+}
+
+std::optional<CheckpointRef> CheckpointStore::set_newest_aside() const {
+  std::vector<CheckpointRef> found = all();
+  if (found.empty()) return std::nullopt;
+  if (found.size() > 1) {
+    const std::filesystem::path aside = folder_ / (std::string(kDivergedPrefix) + folder_name(found.back().step));
+    std::filesystem::remove_all(aside);
+    rename_path(found.back().folder, aside);
+    found.pop_back();
+  }
+  return found.back();
 }
 
 std::vector<CheckpointRef> CheckpointStore::all() const {

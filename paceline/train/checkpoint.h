@@ -25,8 +25,9 @@ struct CheckpointRef {
 
 class CheckpointStore {
  public:
-  // Keeps the newest `keep` checkpoints. Older ones are removed before a new one is written, when space may be short,
-  // and after it is safe.
+  // Keeps the newest `keep` checkpoints, and until it is trusted the newest one besides: weights may be finite and
+  // still lead nowhere, and must not push out those that can be used. What is too old is removed then, and before a new
+  // one is written, when space may be short.
   CheckpointStore(std::filesystem::path folder, int64_t keep);
 
   // Throws FileError; the older checkpoints are then untouched. Rewriting a step that is there already does nothing.
@@ -34,6 +35,13 @@ class CheckpointStore {
   // applied yet, the same on all ranks. None: there is no such file.
   CheckpointRef write(const Model& model, const Optimizer& optimizer, const RunState& state,
                       const std::vector<NamedTensors>& ranks = {}, const NamedTensors& under_way = {});
+
+  // A step has been made from the newest one, and it went well.
+  void trust_newest() const;
+
+  // The step from the newest one failed: it becomes "diverged-step-...", which nothing resumes from and which goes when
+  // a later one is trusted. The only checkpoint there is stays. Returns which one is now the newest.
+  std::optional<CheckpointRef> set_newest_aside() const;
 
   std::vector<CheckpointRef> all() const;  // oldest first, intact or not
 

@@ -58,8 +58,38 @@ TEST_F(CheckpointTest, ComesBackBitForBit) {
 }
 
 TEST_F(CheckpointTest, OnlyTheNewestAreKept) {
-  for (const int64_t step : {1, 2, 3, 4, 5}) write(step);
+  for (const int64_t step : {1, 2, 3, 4, 5}) {
+    write(step);
+    CheckpointStore(folder_, 3).trust_newest();
+  }
   EXPECT_THAT(steps(), ElementsAre(3, 4, 5));
+}
+
+TEST_F(CheckpointTest, OneThatNoStepWasMadeFromPushesOutNothing) {
+  for (const int64_t step : {1, 2}) {
+    write(step, 1);
+    CheckpointStore(folder_, 1).trust_newest();
+  }
+  write(3, 1);
+  EXPECT_THAT(steps(), ElementsAre(2, 3));
+  CheckpointStore(folder_, 1).trust_newest();
+  EXPECT_THAT(steps(), ElementsAre(3));
+}
+
+TEST_F(CheckpointTest, OneThatAStepFailedFromIsSetAside) {
+  const CheckpointStore store(folder_, 1);
+  EXPECT_FALSE(store.set_newest_aside());
+  write(1, 1);
+  EXPECT_EQ(store.set_newest_aside()->step, 1) << "better than none";
+  write(2, 1);
+  EXPECT_EQ(store.set_newest_aside()->step, 1);
+  EXPECT_THAT(steps(), ElementsAre(1));
+  EXPECT_EQ(store.find_newest_intact().newest->step, 1);
+  EXPECT_TRUE(std::filesystem::exists(folder_ / "diverged-step-00000002" / "weights.safetensors"));
+  write(2, 1);  // the run has gone on from 1, and better
+  store.trust_newest();
+  EXPECT_THAT(steps(), ElementsAre(2));
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "diverged-step-00000002"));
 }
 
 TEST_F(CheckpointTest, LeftoversOfAKilledWriterAreIgnoredAndRemoved) {

@@ -279,11 +279,13 @@ TEST(Divergence, LeavesTheLastGoodCheckpoint) {
                                        recipe({"schedule.name=step", "schedule.milestones=[1]", "schedule.factor=1e30",
                                                "checkpoint.every_steps=1", "checkpoint.keep=1"}),
                                        folder.path());
-  // The fourth step, of the rate 1e29, makes weights that are finite and useless; with the fifth it comes out.
+  // The fourth step, of the rate 1e29, makes weights that are finite and useless; with the fifth it comes out. The
+  // checkpoint of the third is still there, and the next --resume takes it.
   const auto checkpoints = CheckpointStore(folder.path() / "checkpoints", 1).all();
   ASSERT_EQ(checkpoints.size(), 1u);
-  EXPECT_EQ(checkpoints[0].step, 4);
+  EXPECT_EQ(checkpoints[0].step, 3);
   EXPECT_EQ(damage_of(checkpoints[0]), std::nullopt);
+  EXPECT_TRUE(std::filesystem::exists(folder.path() / "checkpoints" / "diverged-step-00000004"));
   EXPECT_THAT(error, AllOf(HasSubstr("step 5"), HasSubstr("the last checkpoint is " + checkpoints[0].folder.string())));
 }
 

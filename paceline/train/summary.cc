@@ -40,6 +40,7 @@ nlohmann::ordered_json to_json(const Summary& s) {
           {"steps", s.steps},
           {"samples", s.samples},
           {"skipped_steps", s.skipped_steps},
+          {"graph_steps", s.graph_steps},
           {"train_seconds", s.train_seconds},
           {"eval_seconds", s.eval_seconds},
           {"loader_wait_seconds", s.loader_wait_seconds},

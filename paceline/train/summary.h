@@ -21,6 +21,7 @@ struct Summary {
   int64_t steps = 0;
   int64_t samples = 0;
   int64_t skipped_steps = 0;  // whose gradients had overflowed
+  int64_t graph_steps = 0;    // of this process's part of the run, launched as one CUDA graph
   double train_seconds = 0;
   double eval_seconds = 0;
   double loader_wait_seconds = 0;  // of train_seconds, in this process

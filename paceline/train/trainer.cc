@@ -89,6 +89,7 @@ void Trainer::make_all_steps() {
     require_finite_test();
   }
   write_checkpoint();
+  if (ending_ != "interrupted" && keeps_files()) checkpoints_.trust_newest();  // the test has gone well with it
 }
 
 void Trainer::begin() {
@@ -239,13 +240,23 @@ void Trainer::drain() {
   if (const auto bad = window_.drain())
     diverge(bad->place, bad->loss_finite ? "a gradient is not finite" : "the loss is not finite",
             /*all_know=*/!bad->gradients_finite);
-  if (!scaler_ || !device_step_) return;
-  try {
-    scaler_->settle();
-    state_.loss_scale = scaler_->state();
-  } catch (const TrainingError& too_many) {
-    diverge(window_.last(), too_many.what(), /*all_know=*/true);
+  if (scaler_ && device_step_) {
+    try {
+      scaler_->settle();
+      state_.loss_scale = scaler_->state();
+    } catch (const TrainingError& too_many) {
+      diverge(window_.last(), too_many.what(), /*all_know=*/true);
+    }
   }
+  trust_checkpoint();
+}
+
+// When steps after it are known to have gone well; one that was skipped tells nothing.
+void Trainer::trust_checkpoint() {
+  if (!untried_checkpoint_ || state_.step <= *untried_checkpoint_ || !diverged_.empty()) return;
+  if (scaler_ && state_.loss_scale.skips_in_a_row > 0) return;
+  untried_checkpoint_.reset();
+  checkpoints_.trust_newest();
 }
 
 void Trainer::evaluate() {
@@ -297,6 +308,7 @@ void Trainer::write_checkpoint() {
     const auto written = group_checkpoint_.write(
         state_, keeps_files(), [&] { return std::make_unique<EvaluationStatistics>(*model_, recipe_, data_, group_); });
     if (log() && written) log()->debug("wrote {}", written->folder.string());
+    if (written) untried_checkpoint_ = written->step;
   });
   speed_.skip_to(clock_.now_ns());
 }

@@ -92,6 +92,7 @@ class Trainer {
   void evaluate();
   void write_checkpoint();
   void write_due_checkpoint();
+  void trust_checkpoint();
   void require_finite_test();
   bool finished();  // and why: ending_
   bool reached_end() const;
@@ -137,8 +138,9 @@ class Trainer {
   Due due_;
   bool record_due_ = false;
   bool checkpoint_due_ = false;
-  bool together_ = true;  // all ranks have the same weights
-  std::string diverged_;  // what this rank has found and not all know yet
+  std::optional<int64_t> untried_checkpoint_;  // the step of one that no step has been made from yet
+  bool together_ = true;                       // all ranks have the same weights
+  std::string diverged_;                       // what this rank has found and not all know yet
   ReplicaAverage::Samples since_average_;
   int64_t exchange_ns_ = 0;                // of synchronised statistics, in the last step
   double computed_s_ = 0;                  // in the last step

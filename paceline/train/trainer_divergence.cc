@@ -67,9 +67,13 @@ void Trainer::explain(const DivergenceError& error) {
   }
   if (recorder_) recorder_->flush();
   std::string advice;
-  const auto checkpoints = checkpoints_.all();
-  if (group_.rank() == 0 && !checkpoints.empty())
-    advice = fmt::format("; the last checkpoint is {}", checkpoints.back().folder.string());
+  if (keeps_files()) {
+    // The step that failed was the first from it, or the last of nothing but skipped ones.
+    const bool is_its = untried_checkpoint_ && (scaler_ || state_.step <= *untried_checkpoint_);
+    if (is_its) checkpoints_.set_newest_aside();
+    if (const auto checkpoints = checkpoints_.all(); !checkpoints.empty())
+      advice = fmt::format("; the last checkpoint is {}", checkpoints.back().folder.string());
+  }
   TrainingError explained(error.what() + advice);
   if (group_.rank() != 0) explained.set_told();
   throw explained;

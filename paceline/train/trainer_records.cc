@@ -76,6 +76,7 @@ Summary Trainer::summarise() {
                      .steps = state_.step,
                      .samples = static_cast<int64_t>(state_.cursor_samples),
                      .skipped_steps = state_.loss_scale.skipped_steps,
+                     .graph_steps = device_step_ ? device_step_->replays() : 0,
                      .train_seconds = state_.train_seconds,
                      .eval_seconds = state_.eval_seconds,
                      .loader_wait_seconds = static_cast<double>(batches_->waited_ns()) * 1e-9,
