@@ -1,5 +1,7 @@
 #include "paceline/gradients/batch_statistics.h"
 
+#include <optional>
+
 #include "paceline/collectives/sum_over_ranks.h"
 #include "paceline/models/layers.h"
 
@@ -8,38 +10,38 @@ namespace {
 
 constexpr std::string_view kMean = "running_mean", kVariance = "running_var", kCount = "num_batches_tracked";
 
-// torch's running variance is that of a sample, n/(n-1) times the mean square deviation: this n, by the name of the
-// layer. A layer that does not say has many values.
-std::map<std::string, double> sample_corrections(const torch::nn::Module& module) {
-  std::map<std::string, double> corrections;
+// Values that the last batch had in each channel, by the name of the layer; nothing of a layer that does not say.
+std::map<std::string, double> values_per_channel(const torch::nn::Module& module) {
+  std::map<std::string, double> values;
   for (const auto& named : module.named_modules()) {
     const auto* layer = dynamic_cast<const BatchNorm2d*>(named.value().get());
-    if (layer == nullptr || layer->values_per_channel() < 2) continue;
-    const auto values = static_cast<double>(layer->values_per_channel());
-    corrections[named.key()] = values / (values - 1);
+    if (layer != nullptr && layer->values_per_channel() >= 2)
+      values[named.key()] = static_cast<double>(layer->values_per_channel());
   }
-  return corrections;
+  return values;
 }
 
-// One layer's statistics as sums over ranks can be taken of them: means, means of squares, the correction, and 1; all
-// of it 0 on a rank that does not count.
+// One layer's statistics as sums over ranks can be taken of them: means, means of squares, the correction, and 1, all
+// times the rank's weight. torch's running variance is that of a sample, n/(n-1) times the mean square deviation: the
+// correction. Where n is not known it is taken as large, and ranks count alike.
 class Layer {
  public:
-  Layer(const torch::Tensor& mean, const torch::Tensor& variance, double correction, bool counts)
+  Layer(const torch::Tensor& mean, const torch::Tensor& variance, std::optional<double> values, bool counts)
       : mean_(mean), variance_(variance) {
+    const double correction = values ? *values / (*values - 1) : 1, weight = counts ? values.value_or(1) : 0;
     const torch::Tensor means = mean.to(torch::kCPU, torch::kFloat64);
     const torch::Tensor squares = variance.to(torch::kCPU, torch::kFloat64) / correction + means * means;
-    sums_ = torch::cat({means, squares, torch::tensor({correction, 1.0}, torch::kFloat64)}) * (counts ? 1 : 0);
+    sums_ = torch::cat({means, squares, torch::tensor({correction, 1.0}, torch::kFloat64)}) * weight;
   }
   TensorView sums() const { return {sums_.data_ptr(), static_cast<size_t>(sums_.numel()), DType::f64}; }
   void set_mean() const {
     const int64_t channels = mean_.numel();
-    const double ranks = sums_[-1].item<double>();
-    if (ranks == 0) return;
-    const torch::Tensor means = sums_.narrow(0, 0, channels) / ranks;
-    const torch::Tensor squares = sums_.narrow(0, channels, channels) / ranks;
+    const double weight = sums_[-1].item<double>();
+    if (weight == 0) return;
+    const torch::Tensor means = sums_.narrow(0, 0, channels) / weight;
+    const torch::Tensor squares = sums_.narrow(0, channels, channels) / weight;
     mean_.copy_(means);
-    variance_.copy_((squares - means * means).clamp_min(0) * (sums_[-2].item<double>() / ranks));
+    variance_.copy_((squares - means * means).clamp_min(0) * (sums_[-2].item<double>() / weight));
   }
 
  private:
@@ -72,15 +74,16 @@ void average_batch_statistics(torch::nn::Module& module, Group& group) {
   if (group.size() == 1) return;
   const torch::NoGradGuard no_grad;
   const NamedTensors live = batch_statistics(module);
-  const std::map<std::string, double> corrections = sample_corrections(module);
+  const std::map<std::string, double> values = values_per_channel(module);
   for (const auto& [name, mean] : live) {
     if (!name.ends_with(kMean)) continue;
     const auto variance = live.find(sibling(name, kVariance));
     if (variance == live.end()) continue;
     const auto count = live.find(sibling(name, kCount));
     const bool counts = count == live.end() || count->second.item<int64_t>() > 0;
-    const auto correction = corrections.find(layer_of(name));
-    const Layer layer(mean, variance->second, correction == corrections.end() ? 1 : correction->second, counts);
+    const auto known = values.find(layer_of(name));
+    const Layer layer(mean, variance->second, known == values.end() ? std::nullopt : std::optional(known->second),
+                      counts);
     sum_over_ranks(group, layer.sums());
     layer.set_mean();
   }

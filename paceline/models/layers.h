@@ -61,6 +61,8 @@ class BatchNorm2d : public torch::nn::Module {
   // Values that the last training batch had in each channel; 0: there was none.
   int64_t values_per_channel() const { return values_per_channel_; }
   void set_values_per_channel(int64_t values) { values_per_channel_ = values; }  // as a checkpoint says
+  const torch::Tensor& running_mean() const { return running_mean_; }
+  const torch::Tensor& running_variance() const { return running_var_; }
   // Normalise over the samples of all ranks, whose sums this makes; empty: over those of this rank.
   void synchronise(SumOverRanks sum) { sum_ = std::move(sum); }
 

@@ -1,7 +1,11 @@
 #include "paceline/train/evaluation_statistics.h"
 
-#include "paceline/models/layers.h"
+#include <algorithm>
+
+#include "paceline/precision/autocast.h"
 #include "paceline/train/batches.h"
+#include "paceline/train/forward.h"
+#include "paceline/train/pooled_statistics.h"
 
 namespace paceline {
 
@@ -17,7 +21,7 @@ EvaluationStatistics::~EvaluationStatistics() {
   for (const auto& [name, tensor] : own_) live_.at(name).copy_(tensor);
 }
 
-// The mean over the batches: batch number n counts 1/n of what there is then.
+// In parts and in the precision of training, as they were computed there.
 void EvaluationStatistics::recompute(Model& model, const Recipe& recipe, const DatasetPair& data, Group& group) {
   const torch::NoGradGuard no_grad;
   for (const auto& [name, tensor] : live_) own_[name] = tensor.clone();
@@ -26,20 +30,24 @@ void EvaluationStatistics::recompute(Model& model, const Recipe& recipe, const D
       static_cast<uint64_t>(recipe.batch.local > 0 ? recipe.batch.local * group.size() : recipe.batch.global);
   const LoaderOptions options = {
       .global_batch = std::min(batch, samples), .rank = group.rank(), .ranks = group.size(), .shuffle = false};
+  const ImageFormat format = {.dtype = autocast_type(recipe.train.precision).value_or(torch::kFloat32),
+                              .channels_last = true};
   // Not resident: to copy the whole set for a few batches would take longer than to copy these.
-  const auto batches = make_batches({data.train, data.normalisation, options}, live_.begin()->second.device(),
-                                    {.channels_last = true}, "never");
+  const auto batches =
+      make_batches({data.train, data.normalisation, options}, live_.begin()->second.device(), format, "never");
   const bool was_training = model.is_training();
   model.train();
+  const std::vector<BatchNorm2d*> layers = batch_norm_layers(model);
+  PooledStatistics statistics(layers);
   for (int64_t number = 1; number <= recipe.batch_norm.recompute_batches; ++number) {
-    for (const auto& module : model.modules())
-      if (auto* layer = dynamic_cast<BatchNorm2d*>(module.get()))
-        layer->set_momentum(1.0 / static_cast<double>(number));
     const TrainingBatch& next = batches->next();
-    if (next.count > 0) model.forward(next.images);
+    const int64_t count = next.labels.size(0), most = recipe.batch.micro > 0 ? recipe.batch.micro : count;
+    for (int64_t done = 0; done < count; done += most) {
+      const int64_t part = std::min(most, count - done);
+      statistics.include(part, [&] { logits_of(model, next.images.narrow(0, done, part), recipe.train.precision); });
+    }
   }
-  for (const auto& module : model.modules())
-    if (auto* layer = dynamic_cast<BatchNorm2d*>(module.get())) layer->set_momentum(BatchNorm2d::kMomentum);
+  for (BatchNorm2d* layer : layers) layer->set_momentum(BatchNorm2d::kMomentum);
   model.train(was_training);
 }
 
