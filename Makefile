@@ -45,8 +45,8 @@ test:
 test-gpu:
 	@./setup --cuda
 	@cmake --preset cuda && cmake --build --preset cuda --target paceline gpu_checks nccl_checks
-	@build/cuda/bin/gpu_checks
-	@build/cuda/bin/paceline launch -n 2 -- build/cuda/bin/nccl_checks
+	@timeout -k 5 900 build/cuda/bin/gpu_checks
+	@timeout -k 5 300 build/cuda/bin/paceline launch -n 2 -- build/cuda/bin/nccl_checks
 	@tests/gpu/nccl_training.sh
 
 bench:

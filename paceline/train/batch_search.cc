@@ -2,6 +2,8 @@
 
 #include <c10/core/impl/VirtualGuardImpl.h>
 
+#include <algorithm>
+
 #include "paceline/collectives/sum_over_ranks.h"
 #include "paceline/train/assemble.h"
 #include "paceline/train/forward.h"
@@ -28,6 +30,12 @@ std::vector<torch::Tensor> room_beside(const Model& model) {
   for (const torch::Tensor& parameter : model.parameters())
     for (int copy = 0; copy < 3; ++copy) room.push_back(torch::empty_like(parameter));
   return room;
+}
+
+// What a short last batch of an epoch computes beside a recorded step, whose memory nothing else may use.
+int64_t beside_the_recorded(const Recipe& recipe, const Dataset& data, const Group& group, int64_t samples) {
+  if (recipe.train.graph == "never") return 0;
+  return static_cast<int64_t>(data.size()) % (samples * group.size()) / group.size();
 }
 
 bool fits(Model& model, const Recipe& recipe, const Dataset& data, torch::Device device, int64_t samples) {
@@ -58,7 +66,10 @@ int64_t largest_here(const Recipe& recipe, const Catalog& catalog, const Group& 
     const std::shared_ptr<Model> model = build_model(recipe, catalog, *data.train);
     model->to(device);
     model->train();
-    found = largest_power_of_2(most, [&](int64_t count) { return fits(*model, recipe, *data.train, device, count); });
+    found = largest_that_fits(most, [&](int64_t count) {
+      const int64_t beside = beside_the_recorded(recipe, *data.train, group, count);
+      return fits(*model, recipe, *data.train, device, count + beside);
+    });
   }
   give_back_memory();
   return found;
@@ -73,19 +84,31 @@ int64_t smallest_of_ranks(Group& group, int64_t mine) {
 
 }  // namespace
 
-int64_t largest_power_of_2(int64_t most, const std::function<bool(int64_t)>& fits) {
-  int64_t found = 0;
-  for (int64_t next = 1; next <= most && fits(next); next *= 2) found = next;
+int64_t largest_that_fits(int64_t most, const std::function<bool(int64_t)>& fits) {
+  int64_t found = 0, next = 1;
+  for (; next <= most && fits(next); next *= 2) found = next;
+  const int64_t eighth = std::max<int64_t>(found / 8, 1);
+  for (int64_t above = std::min(next, most + 1); found + eighth < above;) {  // `found` fits, `above` does not
+    const int64_t middle = found + std::max<int64_t>((above - found) / 2 / eighth, 1) * eighth;
+    (fits(middle) ? found : above) = middle;
+  }
   return found;
 }
 
-Recipe with_batch_that_fits(Recipe recipe, const Catalog& catalog, Group& group, int64_t before, Log* log) {
+Recipe with_batch_that_fits(Recipe recipe, Group& group, int64_t before, Log* log,
+                            const std::function<int64_t()>& look) {
   if (recipe.batch.local != Recipe::Batch::kLargestThatFits) return recipe;
   group.broadcast({&before, 1, DType::i64}, 0);
-  recipe.batch.local = before > 0 ? before : smallest_of_ranks(group, largest_here(recipe, catalog, group));
+  recipe.batch.local = before > 0 ? before : smallest_of_ranks(group, look());
   if (recipe.batch.local == 0) recipe.refuse("batch.local", "not even one sample fits into the GPU's memory");
   if (log) log->info("batch.local = \"auto\": {} samples on each rank", recipe.batch.local);
   return recipe;
+}
+
+Recipe with_batch_that_fits(Recipe recipe, const Catalog& catalog, Group& group, int64_t before, Log* log) {
+  const Recipe unsettled = recipe;
+  return with_batch_that_fits(std::move(recipe), group, before, log,
+                              [&] { return largest_here(unsettled, catalog, group); });
 }
 
 }  // namespace paceline

@@ -3,27 +3,49 @@
 #include <gmock/gmock.h>
 
 #include "paceline/comm/engine_local.h"
+#include "paceline/core/error.h"
 
 namespace paceline {
 namespace {
 
-TEST(BatchSearch, FindsTheLargestPowerOf2ThatFits) {
-  for (const int64_t limit : {0, 1, 2, 3, 100, 1024, 5000}) {
-    int refused = 0;
-    const int64_t found = largest_power_of_2(1024, [&](int64_t samples) {
-      refused += samples > limit ? 1 : 0;
-      return samples <= limit;
-    });
-    int64_t expected = 0;
-    for (int64_t power = 1; power <= std::min<int64_t>(limit, 1024); power *= 2) expected = power;
-    EXPECT_EQ(found, expected) << limit;
-    EXPECT_LE(refused, 1) << limit;
+TEST(BatchSearch, FindsTheLargestThatFitsToAnEighth) {
+  for (const int64_t most : {1, 7, 100, 1024}) {
+    for (int64_t limit = 0; limit <= 1100; ++limit) {
+      int asked = 0;
+      const int64_t found = largest_that_fits(most, [&](int64_t samples) {
+        EXPECT_LE(samples, most);
+        ++asked;
+        return samples <= limit;
+      });
+      const int64_t best = std::min(limit, most);
+      ASSERT_LE(found, best) << limit << " of " << most;
+      ASSERT_LT(best - found, std::max<double>(1, best / 8.0)) << limit << " of " << most;
+      EXPECT_LE(asked, 15);
+    }
   }
 }
 
-TEST(BatchSearch, StaysBelowTheMostThereIs) {
-  EXPECT_EQ(largest_power_of_2(100, [](int64_t) { return true; }), 64);
-  EXPECT_EQ(largest_power_of_2(0, [](int64_t) { return true; }), 0);
+TEST(BatchSearch, FindsBatchesThatKernelsLike) {
+  EXPECT_EQ(largest_that_fits(1 << 16, [](int64_t samples) { return samples <= 2000; }), 1024 + 7 * 128);
+  EXPECT_EQ(largest_that_fits(1 << 16, [](int64_t samples) { return samples <= 2048; }), 2048);
+  EXPECT_EQ(largest_that_fits(1 << 16, [](int64_t) { return true; }), 1 << 16);
+}
+
+TEST(BatchSearch, TakesTheLeastOfAllRanks) {
+  const Recipe recipe = parse_recipe("batch.local = \"auto\"\ntrain.device = \"cuda\"", "r.toml");
+  run_ranks(3, [&](Group& group) {
+    const auto look = [&] { return int64_t{64} << group.rank(); };
+    EXPECT_EQ(with_batch_that_fits(recipe, group, 0, nullptr, look).batch.local, 64);
+  });
+}
+
+TEST(BatchSearch, RefusesWhereNotEvenOneSampleFits) {
+  const Recipe recipe = parse_recipe("batch.local = \"auto\"\ntrain.device = \"cuda\"", "r.toml");
+  run_ranks(2, [&](Group& group) {
+    const auto look = [&] { return int64_t{group.rank() == 0 ? 8 : 0}; };
+    EXPECT_THAT([&] { with_batch_that_fits(recipe, group, 0, nullptr, look); },
+                testing::ThrowsMessage<RecipeError>(testing::HasSubstr("not even one sample fits")));
+  });
 }
 
 TEST(BatchSearch, LeavesARecipeWithANumberAlone) {

@@ -96,7 +96,7 @@ TEST_P(FoundRateRanksTest, GoesOnBitForBit) {
 
 INSTANTIATE_TEST_SUITE_P(Ranks, FoundRateRanksTest, ::testing::Values(1, 2, 6));
 
-// A small network with batch normalisation and dropout, halfway through a step.
+// A small network with batch normalisation, halfway through a step.
 struct Halfway {
   Halfway() {
     torch::manual_seed(1);
@@ -169,6 +169,61 @@ TEST(StepProbes, FindTheStepsOwnGradientAtItsOwnWeights) {
   std::vector<torch::Tensor> own;
   for (const Parameter& parameter : step.parameters) own.push_back(parameter.tensor.grad().clone());
   expect_the_same(probes.gradient_at(step.weights(), [&] { step.make_gradient(); }), own);
+}
+
+// An optimizer that asks what its step's samples say where the weights are anyway.
+class AsksAgain : public Optimizer {
+ public:
+  explicit AsksAgain(std::vector<Parameter> parameters) : parameters_(std::move(parameters)) {}
+  void step(const StepCoefficients& coefficients) override {
+    CurvatureRate::Tensors weights;
+    for (const Parameter& parameter : parameters_) weights.push_back(parameter.tensor.detach().clone());
+    loss = coefficients.probes->probes.loss();
+    loss_again = coefficients.probes->probes.loss_at(weights);
+    const auto gradients = coefficients.probes->probes.gradient_at(weights);
+    for (size_t i = 0; i < parameters_.size(); ++i)
+      same_gradients = same_gradients && torch::equal(gradients[i], parameters_[i].tensor.grad());
+  }
+  State state() const override { return {}; }
+
+  double loss = 0, loss_again = 1;
+  bool same_gradients = true;
+
+ private:
+  std::vector<Parameter> parameters_;
+};
+
+class DropsHalf : public Model {
+ public:
+  explicit DropsHalf(const ModelOptions& options)
+      : layer_(register_module("layer", std::make_shared<Linear>(64, options.classes))) {}
+  torch::Tensor forward(torch::Tensor images) override {
+    return layer_->forward(drop(images.flatten(1), 0.5, is_training()));
+  }
+
+ private:
+  std::shared_ptr<Linear> layer_;
+};
+
+// The same elements are dropped: or loss and gradient would differ by chance, and the curvature be none.
+TEST(StepProbes, SeeTheStepsOwnDropout) {
+  Catalog catalog;
+  catalog.models.add(
+      "tiny", {"for tests", 8, [](const ModelOptions& options) { return std::make_shared<DropsHalf>(options); }});
+  const Recipe own = recipe({"batch.micro=3"});
+  const DatasetPair data = open_data(own, catalog);
+  const auto model = build_model(own, catalog, *data.train);
+  model->train();
+  const auto group = make_local_group();  // ranks that are threads would share torch's one generator
+  AsksAgain optimizer(parameters_of(*model));
+  const auto reducer = build_reducer(own, catalog, *model, *group, nullptr);
+  TrainStep step(model, optimizer, *group, own, *reducer, nullptr, nullptr);
+  for (int64_t number = 0; number < 2; ++number) {
+    step(
+        {.batch = {torch::ones({4, 1, 8, 8}), torch::arange(4), 4, 4}, .global_count = 4, .step = number, .rate = 0.1});
+    EXPECT_EQ(optimizer.loss_again, optimizer.loss);
+    EXPECT_TRUE(optimizer.same_gradients);
+  }
 }
 
 }  // namespace

@@ -7,7 +7,9 @@
 #include "paceline/core/test_folder.h"
 #include "paceline/models/layers.h"
 #include "paceline/models/state.h"
+#include "paceline/precision/autocast.h"
 #include "paceline/train/assemble.h"
+#include "paceline/train/loss.h"
 #include "paceline/train/step.h"
 #include "paceline/train/trainer.h"
 
@@ -167,6 +169,21 @@ TEST(MixedPrecisionStep, TrainsIn16Bits) {
     EXPECT_EQ(parameter.grad().scalar_type(), torch::kFloat32);
 }
 
+// Softmax and loss are f32's, of logits that have 8 bits.
+TEST(MixedPrecisionStep, TheLossIsComputedInF32) {
+  const auto group = make_local_group();
+  Bench bench(*group, recipe({"train.precision=bf16", "loss.label_smoothing=0.1"}));
+  torch::Tensor logits;
+  {
+    const torch::NoGradGuard no_grad;
+    const Autocast autocast(torch::kCPU, torch::kBFloat16);
+    logits = bench.model->forward(bench.images);
+  }
+  ASSERT_EQ(logits.scalar_type(), torch::kBFloat16);
+  const double expected = loss_sum(bench.recipe.loss, logits.to(torch::kFloat64), bench.labels).item<double>();
+  EXPECT_NEAR(bench.run(bench.images).loss_sum.item<double>(), expected, 1e-6 * expected);
+}
+
 class OverflowTest : public ::testing::TestWithParam<std::string> {};
 
 // One rank's samples overflow: all three skip, and nothing is left of the step. Then all go on.
@@ -187,6 +204,28 @@ TEST_P(OverflowTest, OnOneRankSkipsTheStepOnAll) {
     scale_debts(*bench.reducer, 0.5);
     EXPECT_FALSE(bench.run(bench.images).skipped) << group.rank();
     EXPECT_FALSE(bench.everything() == before);
+    EXPECT_EQ(bench.scaler->state().skipped_steps, 1);
+  });
+}
+
+// The loss is finite everywhere: only the gradients tell, through whatever they are packed with.
+TEST_P(OverflowTest, OfOneRanksGradientSkipsTheStepOnAll) {
+  run_ranks(3, [&](Group& group) {
+    Bench bench(group, recipe(scaled({"comm.codec=" + GetParam(), "precision.loss_scale=256"})));
+    bool overflows = false;
+    const auto spoil = [&](const torch::Tensor& gradient) { return overflows ? gradient * kInfinity : gradient; };
+    bench.model->named_parameters()["fc.weight"].register_hook(spoil);
+    bench.run(bench.images);
+    const std::string before = bench.everything();
+    overflows = group.rank() == 1;
+    const StepOutcome outcome = bench.run(bench.images);
+    EXPECT_TRUE(std::isfinite(outcome.loss_sum.item<float>()));
+    EXPECT_TRUE(outcome.skipped) << group.rank();
+    scale_debts(*bench.reducer, 2);  // they follow the scale
+    EXPECT_TRUE(bench.everything() == before) << group.rank();
+    scale_debts(*bench.reducer, 0.5);
+    overflows = false;
+    EXPECT_FALSE(bench.run(bench.images).skipped) << group.rank();
     EXPECT_EQ(bench.scaler->state().skipped_steps, 1);
   });
 }

@@ -11,6 +11,7 @@
 #include "paceline/train/forward.h"
 #include "paceline/train/forward_search.h"
 #include "paceline/train/loss.h"
+#include "paceline/train/step_graph.h"
 
 namespace paceline {
 
@@ -31,6 +32,7 @@ TrainStep::TrainStep(std::shared_ptr<Model> model, Optimizer& optimizer, Group& 
 }
 
 StepOutcome TrainStep::operator()(const StepInputs& inputs) {
+  const StepStream stream(device());
   if (undo_) undo_->remember();
   StepRiders rode = {};
   StepOutcome outcome = compute(inputs, rode);
@@ -50,7 +52,9 @@ StepOutcome TrainStep::operator()(const StepInputs& inputs) {
 
 // The gradients of this rank, which the reducer has begun to sum.
 StepOutcome TrainStep::compute(const StepInputs& inputs, StepRiders& rode) {
-  StepOutcome outcome = {torch::zeros({}), torch::zeros({}, torch::kInt64), inputs.batch.labels.size(0)};
+  const auto number = torch::TensorOptions().device(device());  // also of a rank without samples
+  StepOutcome outcome = {torch::zeros({}, number), torch::zeros({}, number.dtype(torch::kInt64)),
+                         inputs.batch.labels.size(0)};
   reducer_.begin();
   seed_dropout(recipe_.train.seed, inputs.step, inputs.rank);
   passes_.each(inputs.batch, [&](const torch::Tensor& images, const torch::Tensor& labels, bool last) {
@@ -72,6 +76,7 @@ StepOutcome TrainStep::compute(const StepInputs& inputs, StepRiders& rode) {
 }
 
 void TrainStep::fail_again(const StepInputs& inputs, const std::string& what) {
+  const StepStream stream(device());
   StepRiders rode = {};
   compute(inputs, rode);
   reducer_.finish(rode);
@@ -79,6 +84,7 @@ void TrainStep::fail_again(const StepInputs& inputs, const std::string& what) {
 }
 
 bool TrainStep::apply_next(const StepInputs& inputs) {
+  const StepStream stream(device());
   StepRiders rode = {};
   if (stale_ == nullptr || !stale_->take_next(rode)) return false;
   StepOutcome outcome;
@@ -93,7 +99,7 @@ void TrainStep::judge(const StepInputs& inputs, bool losses_finite, StepOutcome&
   for (const Parameter& parameter : parameters_)
     if (parameter.tensor.grad().defined()) gradients.push_back(parameter.tensor.grad());
   if (scaler_ == nullptr) {
-    const torch::Tensor found = any_not_finite(gradients, parameters_.front().tensor.device());
+    const torch::Tensor found = any_not_finite(gradients, device());
     if (!found.is_cpu()) {
       diverged_ = diverged_.defined() ? torch::maximum(diverged_, found) : found;
       outcome.not_finite = diverged_;
@@ -149,7 +155,7 @@ RateProbes TrainStep::probes_of(const StepInputs& inputs, const StepOutcome& out
 
 double TrainStep::loss_again(const StepInputs& inputs) {
   const torch::NoGradGuard no_grad;
-  torch::Tensor sum = torch::zeros({});
+  torch::Tensor sum = torch::zeros({}, torch::TensorOptions().device(device()));
   seed_dropout(recipe_.train.seed, inputs.step, inputs.rank);
   passes_.each(inputs.batch, [&](const torch::Tensor& images, const torch::Tensor& labels, bool) {
     sum = sum + loss_sum(recipe_.loss, logits_of(*model_, images, recipe_.train.precision), labels);

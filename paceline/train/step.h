@@ -83,6 +83,7 @@ class TrainStep {
   [[noreturn]] void fail(const StepInputs& inputs, const std::string& what);
   std::string where_it_began(const StepInputs& inputs);
   void note(const char* what, int64_t begin_ns) const;
+  torch::Device device() const { return parameters_.front().tensor.device(); }
 
   std::shared_ptr<Model> model_;
   Optimizer& optimizer_;

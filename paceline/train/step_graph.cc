@@ -54,8 +54,11 @@ struct StepStream::Switched {
     between.block(own);
   }
   ~Switched() {
-    between.record(c10::cuda::getCurrentCUDAStream(outer.device_index()));
-    between.block(outer);
+    try {
+      between.record(c10::cuda::getCurrentCUDAStream(outer.device_index()));
+      between.block(outer);
+    } catch (const std::exception&) {  // the device has failed: whoever noticed first is being told
+    }
   }
   c10::cuda::CUDAStream outer;
   at::cuda::CUDAEvent between;

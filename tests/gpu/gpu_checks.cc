@@ -47,13 +47,13 @@ const std::vector<Subject> kSubjects = {
     {"sgd", "sgd", 0},
     {"sgd, nesterov", "sgd", 0, [](Recipe::Optimizer& o) { o.nesterov = true; }},
     {"sgd, averaged", "sgd", 0, [](Recipe::Optimizer& o) { o.average = 0.9; }},
-    {"lars", "lars", 1e-5},
-    {"lars, corrected", "lars", 1e-5, [](Recipe::Optimizer& o) { o.momentum_correction = true; }},
+    {"lars", "lars", 1e-6},
+    {"lars, corrected", "lars", 1e-6, [](Recipe::Optimizer& o) { o.momentum_correction = true; }},
     {"adam", "adam", 0},
     {"adamw", "adamw", 0},
     {"rmsprop", "rmsprop", 0},
     {"adabound", "adabound", 0},
-    {"hybrid", "hybrid", 1e-5},  // hands over to LARS at step 50
+    {"hybrid", "hybrid", 1e-6},  // hands over to LARS at step 50
 };
 
 StepCoefficients coefficients(int step) {
