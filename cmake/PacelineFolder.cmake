@@ -51,7 +51,7 @@ function(paceline_folder name)
       string(REGEX REPLACE "_test$" "" subject ${stem})
       paceline_test(${name}/${subject} SOURCES ${test} LIBRARIES ${library} $<$<BOOL:${folder_TORCH}>:Libtorch::torch>)
       if(folder_TORCH)
-        paceline_precompile_torch(${name}_${stem})
+        paceline_precompile_torch(${name}_${stem} TEST)
       else()
         paceline_precompile_gmock(${name}_${stem})
       endif()
@@ -93,21 +93,33 @@ function(paceline_compile_options target scope)
   endif()
 endfunction()
 
-# Sanitizers look at the libraries, which are optimised as their preset says; a test itself would take 1.7 times as long to
-# compile. Optimised builds test what is shipped: templates of our headers, too, which the linker may take from the test.
+# What is tested are the libraries, which are optimised as their preset says; tests themselves take half of the build's time,
+# and less of it so. What they have of our headers (the linker may take it for the libraries', too) has the same bits at any level.
 function(paceline_test_options target)
   if(PACELINE_SANITIZE)
     target_compile_options(${target} PRIVATE -O0)
+  elseif(CMAKE_BUILD_TYPE STREQUAL "Release")
+    target_compile_options(${target} PRIVATE -O1)
   endif()
 endfunction()
 
 # libtorch's headers cost 20 s and more in each file that includes them, gmock 5 to 10 s: compiled once, shared by every
 # target with the same flags. Not torch/torch.h: templates that a precompiled header mentions are instantiated in every file
 # that uses it, and those of all of torch's modules, optimizers and loaders take 3 s.
+# paceline_precompile_torch(TARGET [TEST]): TEST: it has paceline_test_options().
 function(paceline_precompile_torch target)
-  paceline_precompiled_header(paceline_torch_header
-    "<torch/autograd.h>;<torch/cuda.h>;<torch/nn/module.h>;<torch/types.h>;<torch/utils.h>" Libtorch::torch Threads::Threads)
-  target_precompile_headers(${target} REUSE_FROM paceline_torch_header)
+  set(header paceline_torch_header)
+  if("TEST" IN_LIST ARGN)
+    set(header paceline_torch_test_header)
+  endif()
+  if(NOT TARGET ${header})
+    paceline_precompiled_header(${header}
+      "<torch/autograd.h>;<torch/cuda.h>;<torch/nn/module.h>;<torch/types.h>;<torch/utils.h>" Libtorch::torch Threads::Threads)
+    if("TEST" IN_LIST ARGN)
+      paceline_test_options(${header})
+    endif()
+  endif()
+  target_precompile_headers(${target} REUSE_FROM ${header})
 endfunction()
 
 function(paceline_precompile_gmock target)

@@ -70,10 +70,12 @@ class BenchTest(ProcessTest):
             self.assertIn("geometric mean", text.splitlines()[-1])
 
     def test_other_engines_have_their_own_all_reduce_too(self):
-        for engine in ("gloo", "mpi") if HAS_MPIRUN else ("gloo",):
-            rows, _ = self.bench("--engine", engine, "--bytes", "4K", "--algorithm", "hybrid,native,ring")
-            self.assertEqual({(row["engine"], row["algorithm"]) for row in rows},
-                             {(engine, "hybrid"), (engine, "native"), (engine, "ring")})
+        algorithms = {"gloo": ("hybrid", "native", "ring")}
+        if HAS_MPIRUN:
+            algorithms["mpi"] = ("native", "ring")  # the hybrid measures a profile first: once is enough
+        for engine, names in algorithms.items():
+            rows, _ = self.bench("--engine", engine, "--bytes", "4K", "--algorithm", ",".join(names))
+            self.assertEqual({(row["engine"], row["algorithm"]) for row in rows}, {(engine, name) for name in names})
 
     def test_runs_on_ranks_that_were_started_already(self):
         launched = self.run_command("launch", "-n", 3, "--no-prefix", "--", PACELINE, "bench", "allreduce",
