@@ -23,6 +23,7 @@ namespace paceline {
 namespace {
 
 constexpr auto kLookEvery = std::chrono::milliseconds(200);
+constexpr int64_t kLastWordsNs = 2'000'000'000;
 constexpr double kNoteEverySeconds = 1;  // how far the run is, in a file
 
 }  // namespace
@@ -93,12 +94,23 @@ Summary Chief::run() {
       std::this_thread::sleep_for(kLookEvery);
     }
   }
+  if (seen_.over) wait_for_last_words();
   if (state_.step > recorded_step_) record();
   if (ending_ != "target") evaluate();
   write_checkpoint();
   show_progress();
   if (options_.progress) options_.progress->finish();
   return summarise();
+}
+
+// Workers tell what they have seen of batch statistics now and then, and once more before they leave: without that the
+// last evaluation would depend on who was quicker. One that died is not waited for.
+void Chief::wait_for_last_words() {
+  const int64_t until_ns = clock_.now_ns() + kLastWordsNs;
+  while (nlohmann::json::parse(seen_.metrics).value("live", 0) > 0 && clock_.now_ns() < until_ns) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    look(/*weights=*/false);
+  }
 }
 
 void Chief::look(bool weights) {

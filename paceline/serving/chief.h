@@ -51,6 +51,7 @@ class Chief {
   Summary run();
 
  private:
+  void wait_for_last_words();
   void look(bool weights);
   void record();
   void evaluate();
