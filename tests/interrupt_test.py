@@ -11,8 +11,9 @@ ENDLESS = ["--set", "train.epochs=100000", "--set", "checkpoint.every_steps=1000
 
 
 class InterruptTest(ProcessTest):
-    def start_endless_run(self):
-        process = self.start_paceline("train", "small.toml", "--out", "run", *ENDLESS, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    def start_endless_run(self, **options):
+        process = self.start_paceline("train", "small.toml", "--out", "run", *ENDLESS, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                      **options)
         line = process.stderr.readline()
         while "step" not in line:  # the first line of progress: training has begun
             self.assertNotEqual(line, "", "the program ended before training began")
@@ -49,6 +50,15 @@ class InterruptTest(ProcessTest):
         process.communicate(timeout=60)
         self.assertEqual(process.returncode, 130)
         self.assertFalse((self.folder / "run" / "summary.json").exists())
+
+    def test_a_run_under_nohup_outlives_its_terminal(self):
+        process = self.start_endless_run(preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
+        # The hang-up comes first. It would be the first request, and SIGINT the second one, which ends the run at once.
+        process.send_signal(signal.SIGHUP)
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 130, errors)
+        self.assertEqual(self.summary("run")["ending"], "interrupted")
 
 
 if __name__ == "__main__":

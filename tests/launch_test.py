@@ -84,6 +84,23 @@ class LaunchTest(ProcessTest):
                 self.assertEqual(process.returncode, code, errors)
                 self.assertEqual(sorted(output.splitlines()), ["[0] saved", "[1] saved"])
 
+    def test_under_nohup_it_and_its_ranks_outlive_the_terminal(self):
+        process = self.start_paceline("launch", "-n", "1", "--", "sh", "-c", "echo ready; kill -HUP $PPID $$; echo went on", stdout=subprocess.PIPE,
+                                      stderr=subprocess.PIPE, text=True, preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
+        output, errors = process.communicate(timeout=60)
+        self.assertEqual((process.returncode, output), (0, "[0] ready\n[0] went on\n"), errors)
+
+    def test_it_ends_where_its_own_streams_are_closed(self):
+        for closed in (">&-", "2>&-", "<&- >&- 2>&-"):
+            with self.subTest(closed):
+                program = "'echo said > said.$PACELINE_RANK; echo out; echo oops >&2'"
+                ended = subprocess.run(["sh", "-c", f'"$0" launch -n 2 -- sh -c {program} {closed}', PACELINE], cwd=self.folder, timeout=60)
+                self.assertEqual(ended.returncode, 0)
+                for rank in range(2):
+                    said = self.folder / f"said.{rank}"
+                    self.assertEqual(said.read_text(), "said\n")
+                    said.unlink()
+
     def test_the_secret_is_neither_printed_nor_in_a_command_line(self):
         process = self.start_paceline("launch", "--hosts", "localhost:1,a:1", *self.other_hosts(), "--", "sh", "-c",
                                       "echo $PACELINE_SECRET > secret.$PACELINE_RANK; echo ready; exec sleep 1000",

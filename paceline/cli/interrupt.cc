@@ -6,9 +6,8 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-#include <csignal>
-
 #include "paceline/core/check.h"
+#include "paceline/core/process_start.h"
 
 namespace paceline {
 namespace {
@@ -17,15 +16,14 @@ sigset_t taken_signals() {
   sigset_t signals;
   sigemptyset(&signals);
   for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1}) sigaddset(&signals, signal);
-  return signals;
+  return without_ignored(signals);
 }
 
 }  // namespace
 
-Interrupt::Interrupt(std::function<void()> on_first) : on_first_(std::move(on_first)) {
-  const sigset_t signals = taken_signals();
-  CHECK_EQ(pthread_sigmask(SIG_BLOCK, &signals, nullptr), 0);
-  signals_ = signalfd(-1, &signals, SFD_CLOEXEC);
+Interrupt::Interrupt(std::function<void()> on_first) : on_first_(std::move(on_first)), taken_(taken_signals()) {
+  CHECK_EQ(pthread_sigmask(SIG_BLOCK, &taken_, nullptr), 0);
+  signals_ = signalfd(-1, &taken_, SFD_CLOEXEC);
   finished_ = eventfd(0, EFD_CLOEXEC);
   CHECK_GE(signals_, 0);
   CHECK_GE(finished_, 0);
@@ -38,8 +36,7 @@ Interrupt::~Interrupt() {
   watcher_.join();
   ::close(signals_);
   ::close(finished_);
-  const sigset_t signals = taken_signals();
-  pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
+  pthread_sigmask(SIG_UNBLOCK, &taken_, nullptr);
 }
 
 void Interrupt::watch() {

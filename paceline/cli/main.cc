@@ -20,6 +20,7 @@
 #include "paceline/cli/train_command.h"
 #include "paceline/core/error.h"
 #include "paceline/core/nearest.h"
+#include "paceline/core/process_start.h"
 #include "paceline/core/process_tuning.h"
 #include "paceline/core/version.h"
 
@@ -84,4 +85,7 @@ int run(int argc, char** argv) {
 }  // namespace
 }  // namespace paceline
 
-int main(int argc, char** argv) { return paceline::run(argc, argv); }
+int main(int argc, char** argv) {
+  paceline::open_closed_standard_streams();
+  return paceline::run(argc, argv);
+}

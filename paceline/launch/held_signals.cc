@@ -5,22 +5,22 @@
 #include <ctime>
 
 #include "paceline/core/check.h"
+#include "paceline/core/process_start.h"
 #include "paceline/launch/child_process.h"
 
 namespace paceline {
 
-HeldSignals::HeldSignals() {
-  sigset_t taken = ending_signals();
-  CHECK_EQ(pthread_sigmask(SIG_BLOCK, &taken, &before_), 0);
+HeldSignals::HeldSignals() : blocked_(without_ignored(ending_signals())) {
+  CHECK_EQ(pthread_sigmask(SIG_BLOCK, &blocked_, &before_), 0);
+  sigset_t taken = blocked_;
   sigdelset(&taken, SIGPIPE);  // a failed write() says it as well
   signals_ = Descriptor(::signalfd(-1, &taken, SFD_CLOEXEC | SFD_NONBLOCK));
   CHECK_GE(signals_.number(), 0);
 }
 
 HeldSignals::~HeldSignals() {
-  const sigset_t taken = ending_signals();
   const timespec at_once = {};
-  while (::sigtimedwait(&taken, nullptr, &at_once) > 0) {
+  while (::sigtimedwait(&blocked_, nullptr, &at_once) > 0) {
   }
   pthread_sigmask(SIG_SETMASK, &before_, nullptr);
 }
