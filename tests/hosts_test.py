@@ -3,8 +3,10 @@
 usage: hosts_test.py GROUP_PROGRAM
 """
 
+import os
 import pathlib
 import sys
+import tempfile
 import unittest
 
 PROGRAM = str(pathlib.Path(sys.argv.pop(1)).resolve())
@@ -45,6 +47,24 @@ class HostsTest(unittest.TestCase):
         outcomes = self.run_on_two_hosts("killed", [0, 1, 1])
         for rank in (0, 2):
             self.assertRegex(outcomes[rank].error, r"in group 'world\S*' cannot finish: rank \d died", outcomes)
+
+    def test_a_host_whose_own_name_means_loopback_is_reached_all_the_same(self):
+        """Debian and Ubuntu have "127.0.1.1 NAME" in /etc/hosts; torchrun and srun tell every rank the name."""
+        with hosts.TwoHosts() as two, tempfile.NamedTemporaryFile("w") as table:
+            table.write("127.0.0.1 localhost\n127.0.1.1 first\n")
+            table.flush()
+            os.chmod(table.name, 0o644)
+            own_table = ["unshare", "-m", "sh", "-c", 'mount --bind "$0" /etc/hosts && exec "$@"', table.name]
+            placing = [0, 0, 1]
+            ranks = Ranks([PROGRAM, "gloo", "where"], 3, timeout_s=20, MASTER_ADDR="first", LOCAL_WORLD_SIZE="2",
+                          of_rank={2: {"MASTER_ADDR": two.addresses[0], "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1"}},
+                          prefix_of_rank=lambda rank: two.command(placing[rank]) + (own_table if placing[rank] == 0 else []))
+            try:
+                outcomes = ranks.wait()
+            finally:
+                ranks.close()
+            self.assertEqual([outcome.out for outcome in outcomes],
+                             [f"rank {rank} of 3 on host {placing[rank]} of 2, engine gloo\n" for rank in range(3)], outcomes)
 
     def test_shared_memory_alone_cannot_serve_two_hosts(self):
         outcomes = self.run_on_two_hosts("where", [0, 1], engine="shm")

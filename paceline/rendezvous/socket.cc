@@ -80,6 +80,13 @@ int poll_one(const Descriptor& socket, short events, const Deadline& deadline) {
   }
 }
 
+// "::ffff:10.0.0.1" is how a socket of both families sees an IPv4 address.
+std::string without_mapping(std::string host) {
+  constexpr std::string_view kMapped = "::ffff:";
+  const bool mapped = host.starts_with(kMapped) && host.find('.') != std::string::npos;
+  return mapped ? host.substr(kMapped.size()) : host;
+}
+
 SocketAddress address_of(const Descriptor& socket, decltype(&::getsockname) get) {
   sockaddr_storage storage{};
   socklen_t bytes = sizeof storage;
@@ -88,7 +95,7 @@ SocketAddress address_of(const Descriptor& socket, decltype(&::getsockname) get)
   auto* address = reinterpret_cast<sockaddr*>(&storage);
   if (get(socket.number(), address, &bytes) != 0) return {"unknown", 0};  // the other end is gone already
   ::getnameinfo(address, bytes, host, sizeof host, port, sizeof port, NI_NUMERICHOST | NI_NUMERICSERV);
-  return {host, static_cast<uint16_t>(std::stoi(port))};
+  return {without_mapping(host), static_cast<uint16_t>(std::stoi(port))};
 }
 
 // Connecting to a free port of one's own host can pick that very port for this end and so meet itself.
@@ -108,6 +115,20 @@ bool connected(const Descriptor& socket, const addrinfo& address, const Deadline
 
 bool would_wait(int code) { return code == EAGAIN || code == EWOULDBLOCK || code == EINTR; }
 
+bool bound_and_listening(const Descriptor& socket, const sockaddr* address, socklen_t bytes) {
+  set_option(socket, SOL_SOCKET, SO_REUSEADDR, 1);
+  return ::bind(socket.number(), address, bytes) == 0 && ::listen(socket.number(), SOMAXCONN) == 0;
+}
+
+// One socket for both families; IPv4 alone where the kernel has no IPv6.
+Descriptor listen_everywhere(uint16_t port) {
+  Descriptor both(::socket(AF_INET6, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  set_option(both, IPPROTO_IPV6, IPV6_V6ONLY, 0);
+  const sockaddr_in6 any = {.sin6_family = AF_INET6, .sin6_port = htons(port), .sin6_addr = in6addr_any};
+  if (bound_and_listening(both, reinterpret_cast<const sockaddr*>(&any), sizeof any)) return both;
+  return listen_at("0.0.0.0", port);
+}
+
 }  // namespace
 
 std::string address_text(const std::string& host, uint16_t port) {
@@ -116,6 +137,7 @@ std::string address_text(const std::string& host, uint16_t port) {
 }
 
 Descriptor listen_at(const std::string& host, uint16_t port) {
+  if (host.empty()) return listen_everywhere(port);
   std::string why_not;
   const Addresses addresses = resolve(host, port, AI_PASSIVE, why_not);
   if (addresses == nullptr) throw PeerError(why_not);
@@ -123,10 +145,7 @@ Descriptor listen_at(const std::string& host, uint16_t port) {
   for (const addrinfo* address = addresses.get(); address != nullptr; address = address->ai_next) {
     Descriptor socket = open_socket(*address);
     if (socket.number() >= 0) {
-      set_option(socket, SOL_SOCKET, SO_REUSEADDR, 1);
-      if (::bind(socket.number(), address->ai_addr, address->ai_addrlen) == 0 &&
-          ::listen(socket.number(), SOMAXCONN) == 0)
-        return socket;
+      if (bound_and_listening(socket, address->ai_addr, address->ai_addrlen)) return socket;
     }
     if (failure == 0) failure = errno;
   }
@@ -160,6 +179,7 @@ std::optional<Descriptor> try_to_connect(const std::string& host, uint16_t port,
   return {};
 }
 
+bool is_loopback(const std::string& numeric_host) { return numeric_host.starts_with("127.") || numeric_host == "::1"; }
 SocketAddress local_address_of(const Descriptor& socket) { return address_of(socket, ::getsockname); }
 SocketAddress peer_address_of(const Descriptor& socket) { return address_of(socket, ::getpeername); }
 

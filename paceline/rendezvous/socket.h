@@ -14,8 +14,8 @@ namespace paceline {
 
 std::string address_text(const std::string& host, uint16_t port);  // "10.0.0.1:4000", "[::1]:4000"
 
-// `host`: an address or a name. Port 0: any that is free. Throws PeerError with what to do: the name does not resolve,
-// the port is in use, the address is another machine's.
+// `host`: an address or a name; empty: every address of this machine. Port 0: any that is free. Throws PeerError with
+// what to do: the name does not resolve, the port is in use, the address is another machine's.
 Descriptor listen_at(const std::string& host, uint16_t port);
 
 // The next connection that came in; nothing when there is none. Throws PeerError when this process cannot have more.
@@ -27,10 +27,11 @@ std::optional<Descriptor> try_to_connect(const std::string& host, uint16_t port,
                                          std::string& why_not);
 
 struct SocketAddress {
-  std::string host;  // numeric
+  std::string host;  // numeric; an IPv4 address is written as such, whatever socket it came through
   uint16_t port = 0;
   std::string text() const { return address_text(host, port); }
 };
+bool is_loopback(const std::string& numeric_host);  // no other machine reaches it
 SocketAddress local_address_of(const Descriptor& socket);
 SocketAddress peer_address_of(const Descriptor& socket);
 

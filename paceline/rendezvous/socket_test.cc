@@ -39,6 +39,21 @@ TEST(Socket, BothEndsKnowEachOthersAddress) {
   EXPECT_FALSE(accept_from(listener));
 }
 
+TEST(Socket, ListensAtEveryAddressAndWritesIPv4AsSuch) {
+  const Descriptor listener = listen_at("", 0);
+  const uint16_t port = local_address_of(listener).port;
+  for (const char* const host : {"127.0.0.1", "127.0.1.1"}) {
+    std::string why_not;
+    const auto client = try_to_connect(host, port, Deadline(kPatienceMs), why_not);
+    ASSERT_TRUE(client) << why_not;
+    const Descriptor server = accept_one(listener);
+    EXPECT_EQ(local_address_of(server).text(), fmt::format("{}:{}", host, port));
+    EXPECT_EQ(peer_address_of(server).text(), local_address_of(*client).text());
+  }
+  EXPECT_TRUE(is_loopback("127.0.1.1") && is_loopback("::1"));
+  EXPECT_FALSE(is_loopback("10.127.0.1"));
+}
+
 TEST(Socket, MovesManyBytesWhileTheOtherEndReads) {
   const Descriptor listener = listen_at("127.0.0.1", 0);
   const Descriptor client = connect_to(local_address_of(listener).port);

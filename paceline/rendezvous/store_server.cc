@@ -80,6 +80,10 @@ class StoreServer::Service {
 
   bool anybody_came() const { return anybody_came_; }
   uint16_t port() const { return local_address_of(listener_).port; }
+  std::string network_address() const {
+    const std::lock_guard lock(mutex_);
+    return network_address_;
+  }
 
   void declare_dead(int rank, const std::string& how) {
     CHECK_TRUE(roster_.has(rank), "there is no rank {}", rank);
@@ -260,6 +264,12 @@ class StoreServer::Service {
     leave(visitor);
   }
 
+  void note_network_address(const Visitor& visitor) {
+    const std::string address = local_address_of(visitor.socket).host;
+    const std::lock_guard lock(mutex_);
+    if (network_address_.empty() && !is_loopback(address)) network_address_ = address;
+  }
+
   void welcome(Visitor& visitor, const Hello& hello) {
     if (const auto objection = objection_to(visitor, hello)) {
       visitor.outbox.add(encode(Refusal{*objection}));
@@ -268,6 +278,7 @@ class StoreServer::Service {
     }
     visitor.rank = hello.rank;
     anybody_came_ = true;
+    note_network_address(visitor);
     visitor.frames.set_most_bytes(kFrameBytes);
     visitor.outbox.add(encode(Welcome{server_proof(secret_, visitor.nonce, hello)}));
     if (failure_) visitor.outbox.add(encode(to_wire(*failure_)));
@@ -365,8 +376,9 @@ class StoreServer::Service {
   std::vector<Visitor*> watchers_;    // by rank
   std::optional<StoreNews> failure_;  // the first that a rank reported
 
-  std::mutex mutex_;  // of what follows
+  mutable std::mutex mutex_;  // of what follows
   std::condition_variable changed_;
+  std::string network_address_;
   int watched_ = 0;
   bool stopping_ = false;
   std::vector<std::pair<int, std::string>> declared_;
@@ -379,6 +391,7 @@ StoreServer::StoreServer(const Options& options, Secret secret)
 StoreServer::~StoreServer() = default;
 
 uint16_t StoreServer::port() const { return service_->port(); }
+std::string StoreServer::network_address() const { return service_->network_address(); }
 bool StoreServer::anybody_came() const { return service_->anybody_came(); }
 void StoreServer::declare_dead(int rank, const std::string& how) { service_->declare_dead(rank, how); }
 void StoreServer::wait_until_all_left(int64_t timeout_ms) { service_->wait_until_all_left(timeout_ms); }

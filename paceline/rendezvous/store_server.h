@@ -15,7 +15,7 @@ namespace paceline {
 class StoreServer {
  public:
   struct Options {
-    std::string address = "127.0.0.1";  // to listen at: an address or a name
+    std::string address = "127.0.0.1";  // to listen at: an address or a name; empty: every address of this machine
     uint16_t port = 0;                  // 0: any that is free
     int ranks = 1;                      // that are expected
     uint64_t generation = 0;            // ranks of another one are turned away
@@ -28,6 +28,9 @@ class StoreServer {
   ~StoreServer();  // to whoever is still connected, the store is then gone
 
   uint16_t port() const;
+
+  // The address by which a rank reached this machine over a network; empty: all ranks came over loopback.
+  std::string network_address() const;
 
   bool anybody_came() const;  // whether any rank has connected: they form a group
 

@@ -85,6 +85,15 @@ TEST_F(StoreServerTest, GivesWhatWasSet) {
   EXPECT_EQ(first->get("a", kPatienceMs), "2");
 }
 
+TEST_F(StoreServerTest, LoopbackIsNoAddressForOtherHosts) {
+  const StoreServer server = serve({.address = "", .ranks = 2});
+  for (const char* const name : {"127.0.0.1", "127.0.1.1"}) {  // the second is what Debian calls a machine's own name
+    const StoreClient client({.host = name, .port = server.port(), .rank = 0, .timeout_ms = kPatienceMs}, kSecret);
+    EXPECT_EQ(client.local_address(), "127.0.0.1");
+  }
+  EXPECT_EQ(server.network_address(), "");
+}
+
 TEST_F(StoreServerTest, AGetWaitsForTheSet) {
   const StoreServer server = serve({.ranks = 2});
   const auto setter = join(server, 0, false);

@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <charconv>
 #include <chrono>
 #include <numeric>
 #include <sstream>
@@ -16,10 +15,10 @@
 #include "paceline/comm/engine_shm.h"
 #include "paceline/comm/flight_log.h"
 #include "paceline/comm/rank_list.h"
-#include "paceline/core/file.h"
 #include "paceline/core/nearest.h"
 #include "paceline/rendezvous/deadline.h"
 #include "paceline/rendezvous/rendezvous.h"
+#include "paceline/rendezvous/socket.h"
 #include "paceline/rendezvous/watchdog.h"
 
 namespace paceline {
@@ -117,13 +116,13 @@ GroupIdentity identity_of_host_group(const GroupIdentity& world) {
 }
 
 std::unique_ptr<Group> make_network_group(const GroupIdentity& identity, const std::shared_ptr<Monitor>& monitor,
-                                          StoreClient& store) {
+                                          StoreClient& store, const std::string& address) {
   if (identity.engine == "mpi") return make_mpi_group(identity, monitor);
-  return make_gloo_group(identity, monitor, store, store.local_address());
+  return make_gloo_group(identity, monitor, store, address);
 }
 
 std::unique_ptr<Group> connect_group(const GroupIdentity& identity, const std::shared_ptr<Monitor>& monitor,
-                                     StoreClient& store, const std::string& job) {
+                                     StoreClient& store, const std::string& address, const std::string& job) {
   if (identity.engine == "shm") return make_shm_group(identity, monitor, store, job);
   std::unique_ptr<Group> group;
   if (const size_t plus = identity.engine.find('+'); plus != std::string::npos) {
@@ -131,31 +130,25 @@ std::unique_ptr<Group> connect_group(const GroupIdentity& identity, const std::s
     network.name = "world@network";
     network.engine = identity.engine.substr(plus + 1);
     std::unique_ptr<Group> host = make_shm_group(identity_of_host_group(identity), monitor, store, job);
-    group = make_mixed_group(identity, std::move(host), make_network_group(network, monitor, store));
+    group = make_mixed_group(identity, std::move(host), make_network_group(network, monitor, store, address));
   } else {
-    group = make_network_group(identity, monitor, store);
+    group = make_network_group(identity, monitor, store, address);
   }
   group->barrier();  // #1 on every engine: all are here
   return group;
 }
 
-int64_t timeout_from(const WorldOptions& options, const Environment& environment) {
-  const std::optional<std::string> text = environment("PACELINE_TIMEOUT");
-  if (options.timeout_ms > 0) return options.timeout_ms;
-  if (!text) return kDefaultTimeoutMs;
-  double seconds = 0;
-  const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), seconds);
-  if (error != std::errc() || end != text->data() + text->size() || !(seconds > 0))
-    throw UsageError(fmt::format("PACELINE_TIMEOUT={}: not a number of seconds", *text));
-  return static_cast<int64_t>(seconds * 1000);
-}
-
-std::filesystem::path flight_folder_from(const WorldOptions& options, const Environment& environment,
-                                         const Identity& identity) {
-  if (!options.flight_folder.empty()) return options.flight_folder;
-  if (const auto folder = environment("PACELINE_FLIGHT_DIR")) return *folder;
-  return std::filesystem::temp_directory_path() /
-         fmt::format("paceline-flight-{}", identity.job.empty() ? "run" : identity.job);
+// Where the other hosts reach this one. Ranks beside rank 0, which serves the store, may have reached it over loopback,
+// which means nothing to other hosts: for them the store knows the address by which others came.
+std::string address_for_others(const Identity& identity, const Topology& topology, Rendezvous& rendezvous,
+                               int64_t timeout_ms) {
+  const std::string mine = rendezvous.store->local_address();
+  if (topology.hosts() == 1 || !identity.store_is_ours) return mine;
+  const std::string key = fmt::format("address/{}", identity.generation);
+  if (identity.rank == 0) rendezvous.store->set(key, rendezvous.server->network_address());
+  if (!is_loopback(mine) || topology.host_of(identity.rank) != topology.host_of(0)) return mine;
+  const std::string told = rendezvous.store->get(key, timeout_ms);
+  return told.empty() ? mine : told;
 }
 
 }  // namespace
@@ -163,8 +156,9 @@ std::filesystem::path flight_folder_from(const WorldOptions& options, const Envi
 // In the order of their making; they go in the reverse order, the watchdog's farewell first.
 struct World::Parts {
   Identity identity;
-  std::filesystem::path flight_folder;
+  FlightFolder flight_folder;
   std::string engine;
+  std::string address;  // where other ranks reach this one
   Topology topology;
   Rendezvous rendezvous;
   std::shared_ptr<Monitor> monitor;
@@ -196,11 +190,11 @@ struct World::Parts {
   // Called once, by the thread that fails first. It must not throw: an error is on its way.
   void tell_failure(const std::string& failure) {
     failed = true;
-    const std::filesystem::path file = flight_folder / flight_log_name(identity.rank);
-    std::string record =
-        fmt::format("the last operations are in {}; see 'paceline flight {}'", file.string(), flight_folder.string());
+    const std::filesystem::path file = flight_folder.path / flight_log_name(identity.rank);
+    std::string record = fmt::format("the last operations are in {}; see 'paceline flight {}'", file.string(),
+                                     flight_folder.path.string());
     try {
-      make_directories(flight_folder);
+      make_flight_folder(flight_folder);
       write_flight_log(file, {.rank = identity.rank,
                               .size = identity.size,
                               .generation = identity.generation,
@@ -210,7 +204,7 @@ struct World::Parts {
                               .groups = monitor->recorder().groups(),
                               .records = monitor->recorder().records()});
     } catch (const std::exception& error) {
-      record = fmt::format("no flight record: {}", error.what());
+      record = fmt::format("no flight record: {} (PACELINE_FLIGHT_DIR says where they go)", error.what());
     }
     fmt::print(stderr, "paceline: {}\npaceline: {}\n", failure, record);
   }
@@ -226,11 +220,12 @@ World World::connect(const WorldOptions& options) {
     parts->group = make_local_group();
     return World(std::move(parts));
   }
-  const int64_t timeout_ms = timeout_from(options, environment);
-  parts->flight_folder = flight_folder_from(options, environment, identity);
+  const int64_t timeout_ms = wait_timeout_ms(options.timeout_ms, environment);
+  parts->flight_folder = flight_folder(options.flight_folder, environment, identity.job);
   parts->rendezvous = find_other_ranks(identity, environment, timeout_ms);
   StoreClient& store = *parts->rendezvous.store;
   parts->topology = discover_topology(identity, store, timeout_ms);
+  parts->address = address_for_others(identity, parts->topology, parts->rendezvous, timeout_ms);
   parts->engine =
       agree_on_engine(resolve_engine(options.engine, identity, parts->topology), identity, store, timeout_ms);
   parts->monitor = std::make_shared<Monitor>(timeout_ms);
@@ -243,7 +238,8 @@ World World::connect(const WorldOptions& options) {
                                    ::_exit(static_cast<int>(ExitCode::peer));
                                  }});
 
-  parts->group = connect_group(parts->group_identity(parts->engine, "world"), parts->monitor, store, identity.job);
+  parts->group =
+      connect_group(parts->group_identity(parts->engine, "world"), parts->monitor, store, parts->address, identity.job);
   return World(std::move(parts));
 }
 
@@ -259,7 +255,7 @@ std::unique_ptr<Group> World::make_group(const std::string& engine, const std::s
   if (!parts_->rendezvous.store)
     throw UsageError(fmt::format("a single rank that nobody started has no {} engine: use 'paceline launch'", engine));
   return connect_group(parts_->group_identity(resolve_engine(engine, parts_->identity, parts_->topology), name),
-                       parts_->monitor, *parts_->rendezvous.store, parts_->identity.job);
+                       parts_->monitor, *parts_->rendezvous.store, parts_->address, parts_->identity.job);
 }
 
 }  // namespace paceline

@@ -10,17 +10,16 @@
 
 #include "paceline/comm/group.h"
 #include "paceline/rendezvous/identity.h"
+#include "paceline/rendezvous/world_settings.h"
 
 namespace paceline {
-
-inline constexpr int64_t kDefaultTimeoutMs = 60'000;
 
 struct WorldOptions {
   // auto: one rank: local; one host: shm; several: ranks of a host over shm, hosts over mpi under mpirun, else gloo.
   // shm, gloo, mpi: that one alone. shm+gloo, shm+mpi: mixed.
   std::string engine = "auto";
   int64_t timeout_ms = 0;               // of every wait; 0: PACELINE_TIMEOUT (seconds), else 60 s
-  std::filesystem::path flight_folder;  // for flight records of failures; PACELINE_FLIGHT_DIR; else a folder in /tmp
+  std::filesystem::path flight_folder;  // for flight records of failures; PACELINE_FLIGHT_DIR; else a private one
 };
 
 class World {
