@@ -14,7 +14,7 @@
 namespace paceline {
 
 struct Address {
-  uint32_t owner = 0;    // the world rank whose memory it is
+  uint32_t owner = 0;    // whose memory it is: a rank among those that share the arena
   uint32_t segment = 0;  // which piece of it
   uint64_t offset = 0;
 };

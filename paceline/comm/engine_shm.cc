@@ -9,15 +9,14 @@ namespace paceline {
 std::unique_ptr<Group> make_shm_group(GroupIdentity identity, std::shared_ptr<Monitor> monitor, Store& store,
                                       const std::string& job) {
   const int ranks = static_cast<int>(identity.world_ranks.size());
-  const int world_rank = identity.world_ranks[identity.rank];
   const std::string key = fmt::format("shm/{}/{}", identity.generation, identity.world_ranks[0]);
   std::shared_ptr<SegmentArena> arena;
   if (identity.rank == 0) {
     remove_stale_segments();
-    arena = SegmentArena::create(job, world_rank, SharedBlock::bytes_for(ranks));
+    arena = SegmentArena::create(job, ranks, SharedBlock::bytes_for(ranks));
     store.set(key, arena->name());
   } else {
-    arena = SegmentArena::open(store.get(key, monitor->timeout_ms()), world_rank);
+    arena = SegmentArena::open(store.get(key, monitor->timeout_ms()), identity.rank, ranks);
   }
   auto* const block = static_cast<SharedBlock*>(arena->control());
   auto group =

@@ -65,6 +65,21 @@ TEST(ShmEngine, RanksSeeEachOthersBuffersThroughSplitGroupsToo) {
   for (const ProcessOutcome& outcome : outcomes) EXPECT_EQ(outcome.error, "");
 }
 
+TEST(ShmEngine, ServesTheLastHostOfAVeryLargeWorld) {
+  const auto outcomes = run_processes(
+      2, 10'000,
+      [](Group& group) {
+        const Memory memory = group.allocate(1 << 20);
+        memory.view(1, DType::i32).as<int32_t>()[0] = 10 + group.rank();
+        const auto shown = group.shared_memory()->exchange(memory.view(1, DType::i32));
+        const bool right = shown[0].as<int32_t>()[0] == 10 && shown[1].as<int32_t>()[0] == 11;
+        group.barrier();
+        return right;
+      },
+      "large", 999'998);
+  for (const ProcessOutcome& outcome : outcomes) EXPECT_EQ(outcome.error, "");
+}
+
 TEST(ShmEngine, ARankThatIsKilledLeavesNothingAfterTheNextStart) {
   const auto outcomes = run_processes(
       3, 300,

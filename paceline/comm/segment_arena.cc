@@ -9,10 +9,12 @@
 
 #include <bit>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <filesystem>
 
 #include "paceline/core/error.h"
+#include "paceline/core/hmac.h"
 
 namespace paceline {
 namespace {
@@ -111,33 +113,38 @@ size_t rounded(size_t bytes) {  // to an eighth of a power of two, so that few s
 }  // namespace
 
 // The file gets its name after the lock is held, so that nobody takes it for a dead run's.
-std::shared_ptr<SegmentArena> SegmentArena::create(const std::string& job, int world_rank, size_t control_bytes) {
-  const std::string name = fmt::format("{}{}-{}", kPrefix, letters_and_digits(job), ::getpid());
+std::shared_ptr<SegmentArena> SegmentArena::create(const std::string& job, int ranks, size_t control_bytes) {
+  const std::string name = fmt::format("{}{}-{}", kPrefix, letters_and_digits(job), random_hex(8));
   const std::filesystem::path unnamed = kFolder / fmt::format(".{}.new", name);
-  ::unlink(unnamed.c_str());
   const int descriptor = make_file(unnamed, control_bytes);
   ::flock(descriptor, LOCK_SH);
   const std::filesystem::path path = kFolder / (name + kControl);
-  if (::rename(unnamed.c_str(), path.c_str()) != 0) fail("cannot create", path, errno);
-  return std::shared_ptr<SegmentArena>(new SegmentArena(name, world_rank, descriptor));
+  if (::renameat2(AT_FDCWD, unnamed.c_str(), AT_FDCWD, path.c_str(), RENAME_NOREPLACE) != 0) {
+    const int error = errno;
+    ::close(descriptor);
+    ::unlink(unnamed.c_str());
+    fail("cannot create", path, error);
+  }
+  return std::shared_ptr<SegmentArena>(new SegmentArena(name, 0, ranks, descriptor));
 }
 
-std::shared_ptr<SegmentArena> SegmentArena::open(const std::string& name, int world_rank) {
+std::shared_ptr<SegmentArena> SegmentArena::open(const std::string& name, int rank, int ranks) {
   const std::filesystem::path path = kFolder / (name + kControl);
   const int descriptor = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
   if (descriptor < 0) fail("cannot open", path, errno);
   ::flock(descriptor, LOCK_SH);
-  return std::shared_ptr<SegmentArena>(new SegmentArena(name, world_rank, descriptor));
+  return std::shared_ptr<SegmentArena>(new SegmentArena(name, rank, ranks, descriptor));
 }
 
-SegmentArena::SegmentArena(std::string name, int world_rank, int control_descriptor)
+SegmentArena::SegmentArena(std::string name, int rank, int ranks, int control_descriptor)
     : name_(std::move(name)),
-      rank_(static_cast<uint32_t>(world_rank)),
+      rank_(static_cast<uint32_t>(rank)),
+      ranks_(static_cast<uint32_t>(ranks)),
       control_descriptor_(control_descriptor),
       control_bytes_(size_of_file(control_descriptor)),
       control_(map_file(control_descriptor, control_bytes_, kFolder / (name_ + kControl))),
       own_(std::make_unique<Segment[]>(kMostSegments)),
-      mapped_(std::make_unique<std::atomic<std::atomic<std::byte*>*>[]>(kMostRanks)) {}
+      mapped_(std::make_unique<std::atomic<std::atomic<std::byte*>*>[]>(ranks_)) {}
 
 SegmentArena::~SegmentArena() {
   for (uint32_t number = 0; number < own_count_.load(); ++number) ::munmap(own_[number].begin, own_[number].bytes);
@@ -192,7 +199,7 @@ std::optional<Address> SegmentArena::address_of(const void* data, size_t bytes) 
 
 void* SegmentArena::resolve(Address address) {
   if (address.owner == rank_) return own_[address.segment].begin + address.offset;
-  CHECK_LT(address.owner, kMostRanks);
+  CHECK_LT(address.owner, ranks_);
   CHECK_LT(address.segment, kMostSegments);
   const std::atomic<std::byte*>* const table = mapped_[address.owner].load(std::memory_order_acquire);
   std::byte* begin = table != nullptr ? table[address.segment].load(std::memory_order_acquire) : nullptr;

@@ -64,8 +64,9 @@ struct ProcessOutcome {
 };
 
 // Forks `ranks` processes, each with its shm group, and waits for them. A body that throws, or returns false, fails.
+// In the world they have the numbers from `first_world_rank` on.
 inline std::vector<ProcessOutcome> run_processes(int ranks, int64_t timeout_ms, const std::function<bool(Group&)>& body,
-                                                 const std::string& job = "test") {
+                                                 const std::string& job = "test", int first_world_rank = 0) {
   ForkedStore store;
   std::vector<pid_t> processes;
   std::vector<int> pipes;
@@ -81,7 +82,7 @@ inline std::vector<ProcessOutcome> run_processes(int ranks, int64_t timeout_ms, 
         identity.engine = "shm";
         identity.topology = Topology::one_host(ranks);
         identity.world_ranks.resize(ranks);
-        std::iota(identity.world_ranks.begin(), identity.world_ranks.end(), 0);
+        std::iota(identity.world_ranks.begin(), identity.world_ranks.end(), first_world_rank);
         const auto group = make_shm_group(identity, std::make_shared<Monitor>(timeout_ms), store, job);
         if (!body(*group)) error = "the body returned false";
       } catch (const std::exception& exception) {
