@@ -72,6 +72,25 @@ class ServerTest(unittest.TestCase):
                 shares = 4 * 32 if policy != "easgd" else 4 * 4  # of an epoch; exchanges: one for ten batches
                 self.assertEqual(used, shares)
 
+    def test_policies_that_do_not_wait_for_all_reach_an_accuracy(self):
+        recipe = self.recipe(SMALL.replace("epochs = 1", "epochs = 2"))
+        for policy, rate in (("k_sync", 0.02), ("adaptive_k", 0.02), ("easgd", 0.02)):
+            with self.subTest(policy=policy):
+                self.train(recipe, policy, "--set", f"sync.policy={policy}", "--set", f"optimizer.rate={rate}")
+                self.assertGreaterEqual(self.summary(policy)["test_accuracy"], 0.95)
+
+    def test_adaptive_k_of_four_workers_makes_no_step_of_a_single_gradient(self):
+        """Of one gradient no noise can be measured, and k would stay at 1. Only the last steps, when workers have left, may have fewer."""
+        recipe = self.recipe(SMALL.replace("epochs = 1", "epochs = 2\nlog_every_steps = 5"))
+        self.train(recipe, "adaptive", "--set", "sync.policy=adaptive_k", "--set", "sync.slowdown=[3]", "--set", "optimizer.rate=0.02")
+        counts = json.loads((self.folder / "adaptive" / "sync.json").read_text())
+        self.assertGreater(counts["version"], 12)  # the first 8 steps have the least k in any case
+        self.assertGreaterEqual(counts["total"]["accumulated"], 2 * (counts["version"] - 4))
+        lines = [json.loads(line) for line in (self.folder / "adaptive" / "metrics.jsonl").read_text().splitlines()]
+        looks = [line["k"] for line in lines if line["kind"] == "train" and line["live"] >= 2]
+        self.assertTrue(looks)
+        self.assertGreaterEqual(min(looks), 2)
+
     def test_a_killed_worker_is_not_waited_for(self):
         recipe = self.recipe(SMALL.replace("epochs = 1", "epochs = 6"))
         command = self.command(recipe, "killed", "--set", "sync.policy=bsp", "--set", "sync.lease_seconds=1")

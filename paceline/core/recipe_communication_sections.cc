@@ -74,7 +74,7 @@ std::vector<DeclaredSection> communication_sections() {
        .meaning = "how k is chosen: by waiting against noise, by the gradients' variance (Zhang), or sync.k",
        .words = {"time", "variance", "fixed"}, .applies = with("sync.policy", {"adaptive_k"})},
       {.name = "k_min", .member = [](auto& r) -> auto& { return r.sync.k_min; },
-       .meaning = "the least k; 0: a quarter of the live workers",
+       .meaning = "the least k; 0: a quarter of the live workers, and 2 at least",
        .range = from_to(0, 1e6), .unit = "gradients", .applies = with("sync.policy", {"adaptive_k"})},
       {.name = "k_max", .member = [](auto& r) -> auto& { return r.sync.k_max; },
        .meaning = "the largest k; 0: five eighths of the live workers",

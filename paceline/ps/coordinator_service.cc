@@ -303,6 +303,8 @@ std::string CoordinatorService::metrics_text(bool with_workers) const {
                {"version", coordinator_.policy().version()},
                {"k", coordinator_.policy().k()},
                {"live", coordinator_.policy().live()},
+               {"connected_workers",
+                std::ranges::count_if(workers_, [](const auto& known) { return known.second.connection != nullptr; })},
                {"used_samples", coordinator_.leases().used_samples()},
                {"over", coordinator_.over()},
                {"total", of(counts.total())},

@@ -7,6 +7,7 @@
 #include <future>
 #include <latch>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <optional>
 
 #include "paceline/ps/test_grpc_tsan.h"
@@ -56,7 +57,11 @@ TEST_P(EveryPolicy, RunsToItsEndAndUsesEverySampleOnce) {
   UsedSamples used;
   const std::vector<float> end = train(run, &used);
   used.expect_once(run.samples());
-  for (const float weight : end) ASSERT_TRUE(std::isfinite(weight));
+  // The toy's gradients pull every weight towards 0.
+  const auto squares = [](const std::vector<float>& of) {
+    return std::inner_product(of.begin(), of.end(), of.begin(), 0.0);
+  };
+  EXPECT_LT(squares(end), 0.95 * squares(run.initial()));
 }
 INSTANTIATE_TEST_SUITE_P(Policies, EveryPolicy,
                          testing::Combine(testing::Values("asp", "ssp", "k_sync", "adaptive_k", "easgd", "drop_worker"),

@@ -18,6 +18,8 @@
 #include "paceline/serving/server_checkpoint.h"
 #include "paceline/serving/server_state.h"
 #include "paceline/train/assemble.h"
+#include "paceline/train/divergence.h"
+#include "paceline/train/finite_model.h"
 
 namespace paceline {
 namespace {
@@ -97,6 +99,7 @@ Summary Chief::run() {
   if (seen_.over) wait_for_last_words();
   if (state_.step > recorded_step_) record();
   if (ending_ != "target") evaluate();
+  if (ending_ != "interrupted") require_finite_test();
   write_checkpoint();
   show_progress();
   if (options_.progress) options_.progress->finish();
@@ -107,7 +110,7 @@ Summary Chief::run() {
 // last evaluation would depend on who was quicker. One that died is not waited for.
 void Chief::wait_for_last_words() {
   const int64_t until_ns = clock_.now_ns() + kLastWordsNs;
-  while (nlohmann::json::parse(seen_.metrics).value("live", 0) > 0 && clock_.now_ns() < until_ns) {
+  while (connected_workers(seen_.metrics) > 0 && clock_.now_ns() < until_ns) {
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
     look(/*weights=*/false);
   }
@@ -130,11 +133,9 @@ void Chief::look(bool weights) {
   news_.clear();
   double loss = 0, accuracy = 0;
   for (const std::vector<float>& numbers : seen_.statistics) {
-    // Whoever knows the run's token may be a worker, and may be a broken one: that must not end the run.
-    if (numbers.size() != WorkerNews::kFigures + statistics_count_) {
+    if (const std::string why = WorkerNews::why_no_news(numbers, statistics_count_); !why.empty()) {
       if (options_.log && !odd_news_told_)
-        options_.log->warning("a worker told {} numbers of itself, not {}: they are left aside", numbers.size(),
-                              WorkerNews::kFigures + statistics_count_);
+        options_.log->warning("a worker's news of itself are left out of loss and batch statistics: {}", why);
       odd_news_told_ = true;
       continue;
     }
@@ -198,7 +199,28 @@ void Chief::write_checkpoint() {
   state_.cursor_samples = seen_.used_samples;
   flat_.load(seen_.states.at("weights"));
   recorder_->flush();
+  require_finite_weights();
   write_server_checkpoint(checkpoints_, flat_.model(), seen_, state_);
+}
+
+// A checkpoint of weights that are not finite would push out one that can be used, and servers never recover from them.
+void Chief::require_finite_weights() {
+  const std::string first = first_not_finite(flat_.model());
+  if (first.empty()) return;
+  throw DivergenceError(
+      fmt::format("step {} (epoch {:.4g}): {} is not finite on the servers: the run diverged, and no checkpoint was "
+                  "written of it; {}",
+                  state_.step, epoch(), first, kAgainstDivergence));
+}
+
+// The final weights must be usable; an intermediate evaluation may still recover.
+void Chief::require_finite_test() {
+  if (state_.test_loss >= 0) return;
+  require_finite_weights();  // then their name tells more
+  throw DivergenceError(
+      fmt::format("step {} (epoch {:.4g}): the test loss is not finite: the run diverged, and no checkpoint was "
+                  "written of its end; {}",
+                  state_.step, epoch(), kAgainstDivergence));
 }
 
 void Chief::show_progress() {

@@ -56,6 +56,8 @@ class Chief {
   void record();
   void evaluate();
   void write_checkpoint();
+  void require_finite_weights();
+  void require_finite_test();
   void show_progress();
   GroupCosts costs() const;
   Summary summarise();

@@ -41,10 +41,14 @@ void GradientStream::expect_last_pass() {
 
 void GradientStream::arrive(size_t parameter) {
   if (!expecting_) return;
-  Slot& slot = slots_[parameter];
-  torch::from_blob(gradient_.data() + slot.begin, slot.tensor.sizes(), torch::kFloat32).copy_(slot.tensor.grad());
-  slot.there = true;
+  copy_gradient(parameter);
+  slots_[parameter].there = true;
   hand_out();
+}
+
+void GradientStream::copy_gradient(size_t parameter) const {
+  const Slot& slot = slots_[parameter];
+  torch::from_blob(gradient_.data() + slot.begin, slot.tensor.sizes(), torch::kFloat32).copy_(slot.tensor.grad());
 }
 
 void GradientStream::hand_out() {
@@ -57,8 +61,15 @@ void GradientStream::hand_out() {
 
 void GradientStream::finish() {
   expecting_ = false;
-  for (Slot& slot : slots_)
-    if (!slot.there) std::ranges::fill(gradient_.subspan(slot.begin, slot.count), 0.0f);
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    const Slot& slot = slots_[i];
+    if (slot.there) continue;
+    if (slot.tensor.grad().defined()) {
+      copy_gradient(i);  // of earlier passes: the last one did not use this parameter
+    } else {
+      std::ranges::fill(gradient_.subspan(slot.begin, slot.count), 0.0f);
+    }
+  }
 }
 
 }  // namespace paceline

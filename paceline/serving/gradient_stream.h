@@ -26,10 +26,11 @@ class GradientStream {
   GradientStream& operator=(const GradientStream&) = delete;
 
   void expect_last_pass();  // gradients of the next backward are final: passes before it only add up
-  void finish();            // after it: everything is in place, 0 for parameters that took no part
+  void finish();            // after it: everything is in place, 0 for parameters that took no part in any pass
 
  private:
   void arrive(size_t parameter);
+  void copy_gradient(size_t parameter) const;
   void hand_out();
 
   struct Slot {

@@ -70,6 +70,17 @@ TEST_F(GradientStreamTest, ParametersThatTookNoPartHaveZeros) {
   EXPECT_EQ(std::count(gradient.begin() + first, gradient.end(), 0.0f), static_cast<long>(flat_.count()) - first);
 }
 
+TEST_F(GradientStreamTest, GradientsOfAParameterThatTheLastPassDoesNotUseAreKept) {
+  std::vector<float> gradient(flat_.count(), -1), whole(flat_.count());
+  GradientStream stream(flat_, gradient, 1, [](uint64_t, uint64_t) {});
+  loss().backward();
+  stream.expect_last_pass();
+  flat_.parameters()[0].tensor.sum().backward();
+  stream.finish();
+  flat_.gather_gradient(whole);
+  EXPECT_EQ(gradient, whole);
+}
+
 TEST_F(GradientStreamTest, LeavesTheModelAsItWas) {
   std::vector<float> gradient(flat_.count());
   int calls = 0;

@@ -50,7 +50,12 @@ ServerRestart ServerCheckpoint::of_shard(const ShardMap& map, int shard) const {
 ServerCheckpoint read_server_checkpoint(const CheckpointRef& checkpoint, Model& model) {
   load_weights(checkpoint, model);
   ServerCheckpoint found;
-  found.state = nlohmann::json::parse(read_file(checkpoint.folder / "state.json")).get<RunState>();
+  const std::filesystem::path state_file = checkpoint.folder / "state.json";
+  try {
+    found.state = nlohmann::json::parse(read_file(state_file)).get<RunState>();
+  } catch (const nlohmann::json::exception& failure) {
+    throw DataError(fmt::format("{}: written by another version of Paceline? {}", state_file.string(), failure.what()));
+  }
   for (const auto& [name, tensor] : read_safetensors(checkpoint.folder / "optimizer.safetensors").tensors) {
     if (name == kLeases) {
       found.leases =

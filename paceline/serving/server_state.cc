@@ -42,6 +42,13 @@ ServerFigures figures_of(const std::string& metrics) {
   return figures;
 }
 
+int connected_workers(const std::string& metrics) {
+  const nlohmann::json json = nlohmann::json::parse(metrics, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object()) return 0;
+  const auto connected = json.find("connected_workers");
+  return connected != json.end() && connected->is_number_integer() ? connected->get<int>() : 0;
+}
+
 std::vector<std::pair<std::string, ServerFigures>> figures_of_shards(const std::string& metrics) {
   std::vector<std::pair<std::string, ServerFigures>> of_shards;
   const nlohmann::json json = nlohmann::json::parse(metrics, nullptr, /*allow_exceptions=*/false);

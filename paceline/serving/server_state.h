@@ -28,6 +28,9 @@ class ServerState : public Optimizer {
 // mean staleness, the gap between the fastest and the slowest worker, k, live workers. What is missing is left out.
 using ServerFigures = std::vector<std::pair<std::string, double>>;
 ServerFigures figures_of(const std::string& metrics);
+// How many workers are connected, also those for whom the run is over and who have not left yet; 0 where the metrics do
+// not say.
+int connected_workers(const std::string& metrics);
 // Of each shard, by its number: commands executed, bytes in and out, seconds busy.
 std::vector<std::pair<std::string, ServerFigures>> figures_of_shards(const std::string& metrics);
 

@@ -2,8 +2,13 @@
 // of batch normalisation, which evaluation needs.
 #pragma once
 
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "paceline/core/error.h"
@@ -22,6 +27,15 @@ struct WorkerNews {
     std::vector<float> numbers = {loss, accuracy, samples, steps, compute_ms, push_ms, wait_ms, pull_ms};
     numbers.insert(numbers.end(), statistics.begin(), statistics.end());
     return numbers;
+  }
+  // Why numbers that a worker sent are no news, for people; empty: they are. `statistics`: how many the model has. Who
+  // knows the run's token may be a worker, and may be a broken one.
+  static std::string why_no_news(std::span<const float> numbers, size_t statistics) {
+    if (numbers.size() != kFigures + statistics)
+      return fmt::format("{} numbers, not {}", numbers.size(), kFigures + statistics);
+    const auto odd = std::ranges::find_if(numbers, [](float number) { return !std::isfinite(number); });
+    if (odd != numbers.end()) return fmt::format("number {} is {}", odd - numbers.begin(), *odd);
+    return "";
   }
   static WorkerNews from_numbers(std::span<const float> numbers) {
     if (numbers.size() < kFigures) throw PeerError("a worker's news are too short: is it of another version?");

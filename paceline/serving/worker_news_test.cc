@@ -22,5 +22,15 @@ TEST(WorkerNews, ComeBackAsTheyWere) {
   EXPECT_THROW(WorkerNews::from_numbers(std::vector<float>(7)), PeerError);
 }
 
+TEST(WorkerNews, AreRefusedWhenTheyAreNotFiniteOrOfAnotherLength) {
+  std::vector<float> numbers = WorkerNews{.statistics = {9, 10}}.to_numbers();
+  EXPECT_EQ(WorkerNews::why_no_news(numbers, 2), "");
+  EXPECT_EQ(WorkerNews::why_no_news(numbers, 3), "10 numbers, not 11");
+  numbers[9] = std::nanf("");
+  EXPECT_EQ(WorkerNews::why_no_news(numbers, 2), "number 9 is nan");
+  numbers[0] = -INFINITY;
+  EXPECT_EQ(WorkerNews::why_no_news(numbers, 2), "number 0 is -inf");
+}
+
 }  // namespace
 }  // namespace paceline

@@ -16,7 +16,8 @@ using testing::IsEmpty;
 using enum Decision::Kind;
 
 int least_k(const SyncSettings& s, int party) {
-  return s.k_min > 0 ? std::min(s.k_min, party) : static_cast<int>(std::ceil(party / 4.0));
+  const int wanted = s.k_min > 0 ? s.k_min : std::max(2, static_cast<int>(std::ceil(party / 4.0)));
+  return std::min(wanted, party);
 }
 int most_k(const SyncSettings& s, int party) {
   const int wanted = s.k_max > 0 ? s.k_max : static_cast<int>(std::ceil(party * 5 / 8.0));

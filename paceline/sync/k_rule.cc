@@ -11,6 +11,9 @@
 namespace paceline {
 namespace {
 
+// One gradient has no spread: with k = 1 the noise would never be measured, and the time rule would stay at k = 1.
+constexpr int kLeastForSpread = 2;
+
 int ceil_of(int numerator, int denominator) { return (numerator + denominator - 1) / denominator; }
 
 // The peer of the others: k as in k-sync.
@@ -27,7 +30,8 @@ class FixedRule : public KRule {
 
 KBounds k_bounds(const SyncSettings& settings, int party) {
   const int most = std::max(1, party);
-  const int k_min = std::clamp(settings.k_min > 0 ? settings.k_min : ceil_of(party, 4), 1, most);
+  const int k_min =
+      std::clamp(settings.k_min > 0 ? settings.k_min : std::max(kLeastForSpread, ceil_of(party, 4)), 1, most);
   const int k_max = std::clamp(settings.k_max > 0 ? settings.k_max : ceil_of(5 * party, 8), k_min, most);
   return {.k_min = k_min, .k_max = k_max};
 }

@@ -17,7 +17,7 @@ struct KBounds {
   int k_max = 1;
 };
 
-// settings.k_min and k_max, or ⌈M/4⌉ and ⌈5M/8⌉; never more than there are workers, k_max never below k_min.
+// settings.k_min and k_max, or max(2, ⌈M/4⌉) and ⌈5M/8⌉; never more than there are workers, k_max never below k_min.
 KBounds k_bounds(const SyncSettings& settings, int party);
 
 // settings.k, or half of the workers, rounded up; never more than there are.

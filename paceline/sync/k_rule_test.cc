@@ -11,10 +11,12 @@
 namespace paceline {
 namespace {
 
-TEST(KBounds, AreAQuarterAndFiveEighthsOfTheWorkers) {
+TEST(KBounds, AreAQuarterButTwoAtLeastAndFiveEighthsOfTheWorkers) {
   const auto bounds = [](int party) { return std::pair(k_bounds({}, party).k_min, k_bounds({}, party).k_max); };
   EXPECT_EQ(bounds(32), std::pair(8, 20));
   EXPECT_EQ(bounds(5), std::pair(2, 4));
+  EXPECT_EQ(bounds(4), std::pair(2, 3));
+  EXPECT_EQ(bounds(2), std::pair(2, 2));
   EXPECT_EQ(bounds(1), std::pair(1, 1));
   EXPECT_EQ(bounds(0), std::pair(1, 1));  // nobody is there: whoever comes
 }

@@ -84,8 +84,9 @@ struct SyncSettings {
   int history = 4;                 // mean: versions whose means are kept; older gradients are dropped
   double elasticity = 0.9;         // easgd: rho = elasticity / live workers
   std::string rule = "time";       // adaptive_k: time, variance, fixed (k as in k_sync)
-  int k_min = 0, k_max = 0;        // adaptive_k; 0: a quarter and five eighths of the live workers, rounded up
-  double theta2 = 1;               // variance: a step when theta2·|m|² > S²/k
+  int k_min = 0,
+      k_max = 0;      // adaptive_k; 0: a quarter (but 2 at least) and five eighths of the live workers, rounded up
+  double theta2 = 1;  // variance: a step when theta2·|m|² > S²/k
 };
 
 // Throws UsageError for what cannot be meant, with the setting's name. Policies do it when they are made.

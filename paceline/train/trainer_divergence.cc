@@ -3,7 +3,7 @@
 
 #include "paceline/collectives/sum_over_ranks.h"
 #include "paceline/models/state.h"
-#include "paceline/precision/finite_check.h"
+#include "paceline/train/finite_model.h"
 #include "paceline/train/trainer.h"
 
 namespace paceline {
@@ -39,11 +39,7 @@ void Trainer::require_finite_test() {
 // A checkpoint of weights that are not finite would push out one that can be used. Weights are the same on every rank,
 // statistics are not: hence the sum.
 void Trainer::require_finite_weights() {
-  std::string first;
-  for (const auto& named : model_->named_parameters())
-    if (first.empty() && count_not_finite(named.value().detach()) > 0) first = named.key();
-  for (const auto& named : model_->named_buffers())
-    if (first.empty() && named.value().is_floating_point() && count_not_finite(named.value()) > 0) first = named.key();
+  std::string first = first_not_finite(*model_);
   if (first.empty() && stale_ && !stale_->all_finite()) first = "a gradient that is under way";
   std::vector<int64_t> bad = {first.empty() ? 0 : 1};
   sum_over_ranks(group_, view(bad));
