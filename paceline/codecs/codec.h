@@ -28,13 +28,14 @@ struct CodecOptions {
   double threshold = 1e-3;     // threshold: elements of at least this magnitude are sent
   size_t block = 256;          // int8, onebit: elements that share a scale
   bool scaled = false;         // fp16: values come with a loss scale, and steps that overflow are skipped
+  int ranks = 1;               // fp16: how many ranks' values are summed on the way
 };
 
 // How values travel as 16-bit numbers, for those who convert them elsewhere: on a device.
 struct HalfWire {
   DType dtype;
-  float scale;  // they travel multiplied by it, a power of two
-  float most;   // the largest magnitude of a finite value that travels; larger ones become this
+  float scale;          // they travel multiplied by it, a power of two
+  bool scaled = false;  // values come with a loss scale: a sum that does not fit shall be infinite, its step is skipped
 };
 
 class Codec {

@@ -4,10 +4,12 @@
 
 #include <bit>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <vector>
 
 #include "paceline/core/check.h"
+#include "paceline/core/half.h"
 #include "paceline/core/random.h"
 
 namespace paceline {
@@ -227,12 +229,76 @@ TEST(Codecs, AreNamed) {
   for (const std::string& name : builtin_codecs().names()) EXPECT_EQ(make(name)->name(), name);
 }
 
-TEST(Fp16, TravelsTimes1024AndLargeNumbersSaturate) {
+TEST(Fp16, TravelsTimes1024AndLargeNumbersBecomeInfinite) {
+  const float infinity = std::numeric_limits<float>::infinity();
   const std::vector<float> values = {1, -0.5f, 0x1p-30f, 63.96875f, 64, -1e30f};
   const std::vector<std::byte> wire = encoded(*make("fp16"), values, {});
   EXPECT_EQ(std::to_integer<int>(wire[1]), 0x64);  // 1024 is 0x6400
   EXPECT_THAT(decoded(*make("fp16"), wire, values.size()),
-              ElementsAre(1, -0.5f, 0x1p-30f, 63.96875f, 63.96875f, -63.96875f));
+              ElementsAre(1, -0.5f, 0x1p-30f, 63.96875f, infinity, -infinity));
+}
+
+TEST(Fp16, TheMoreRanksTheLargerTheirAddendsTravel) {
+  const auto scale = [](int ranks, bool scaled) {
+    return builtin_codecs().at("fp16")({.scaled = scaled, .ranks = ranks})->half_wire()->scale;
+  };
+  EXPECT_EQ(scale(3, false), 1024);
+  EXPECT_EQ(scale(4, false), 2048);
+  EXPECT_EQ(scale(2'048, false), 32'768);
+  EXPECT_EQ(scale(2'048, true), 32);
+}
+
+void add_f16(std::vector<uint16_t>& sum, const std::vector<uint16_t>& addend) {
+  for (size_t i = 0; i < sum.size(); ++i)
+    sum[i] = f16_from_float(float_from_f16(sum[i]) + float_from_f16(addend[i]));
+}
+
+// Gradients of 2,048 ranks, each divided by all of them: their sum on the wire, rounded at every hop, beside the exact
+// one. Along a ring each addend meets the sum of all before it; in a tree sums of the same number of addends meet.
+// A rank's elements are of magnitudes from 1e-8 to 1, and the mean has a tenth of that.
+TEST(Fp16, TwoThousandAddendsLoseNothingThatMatters) {
+  constexpr int kRanks = 2'048;
+  constexpr size_t kOfOneMagnitude = 64;
+  const std::vector<double> magnitudes = {1e-8, 1e-6, 1e-4, 1e-2, 1};
+  const size_t count = kOfOneMagnitude * magnitudes.size();
+  const auto codec = builtin_codecs().at("fp16")({.ranks = kRanks});
+
+  std::vector<double> exact(count);
+  std::vector<std::vector<uint16_t>> addends(kRanks, std::vector<uint16_t>(count));
+  size_t vanished = 0;
+  for (size_t rank = 0; rank < kRanks; ++rank) {
+    const RandomKey random = RandomKey(7).with(rank);
+    std::vector<float> share(count);
+    for (size_t i = 0; i < count; ++i) {
+      const double mean = i % 2 == 0 ? 0.1 : -0.1, own = 2 * random.uniform(i) - 1;
+      share[i] = static_cast<float>(magnitudes[i / kOfOneMagnitude] * (mean + own) / kRanks);
+      exact[i] += share[i];
+    }
+    const std::vector<std::byte> wire = encoded(*codec, share, {});
+    std::memcpy(addends[rank].data(), wire.data(), wire.size());
+    for (size_t i = 0; i < count; ++i) vanished += float_from_f16(addends[rank][i]) == 0 && std::fabs(share[i]) > 1e-12f;
+  }
+  EXPECT_EQ(vanished, 0u);
+
+  const auto expect_near = [&](const std::vector<uint16_t>& sum, const char* order, double most) {
+    std::vector<float> found(count);
+    codec->decode(std::as_bytes(std::span(sum)), found);
+    for (size_t kind = 0; kind < magnitudes.size(); ++kind) {
+      double error2 = 0, norm2 = 0;
+      for (size_t i = kind * kOfOneMagnitude; i < (kind + 1) * kOfOneMagnitude; ++i) {
+        error2 += (found[i] - exact[i]) * (found[i] - exact[i]);
+        norm2 += exact[i] * exact[i];
+      }
+      const bool smallest = kind == 0;  // its addends have one bit or two
+      EXPECT_LT(std::sqrt(error2 / norm2), smallest ? 0.07 : most) << order << ", gradients of " << magnitudes[kind];
+    }
+  };
+  std::vector<uint16_t> ring = addends[0];
+  for (size_t rank = 1; rank < kRanks; ++rank) add_f16(ring, addends[rank]);
+  expect_near(ring, "ring", 0.02);
+  for (size_t apart = 1; apart < kRanks; apart *= 2)
+    for (size_t rank = 0; rank < kRanks; rank += 2 * apart) add_f16(addends[rank], addends[rank + apart]);
+  expect_near(addends[0], "tree", 0.01);
 }
 
 TEST(Fp16, WithALossScaleTravelsAsItIsAndOverflows) {

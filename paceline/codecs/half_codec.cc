@@ -9,18 +9,7 @@ namespace {
 // Elements that are scaled and converted at a time: they stay in the first-level cache in between.
 constexpr size_t kBlock = 1024;
 
-// Infinities stay what they are.
-PACELINE_VECTORISED void scale_up(float* __restrict out, const float* __restrict in, size_t count, float scale,
-                                  float most) {
-  for (size_t i = 0; i < count; ++i) {
-    const float value = in[i];
-    const float below = value > most ? most : value;
-    const float inside = below < -most ? -most : below;
-    out[i] = magnitude_of(value) == kMagnitudeOfInfinity ? value : inside * scale;
-  }
-}
-
-PACELINE_VECTORISED void scale_down(float* out, const float* in, size_t count, float factor) {
+PACELINE_VECTORISED void multiply(float* out, const float* in, size_t count, float factor) {
 #pragma GCC ivdep
   for (size_t i = 0; i < count; ++i) out[i] = in[i] * factor;
 }
@@ -51,7 +40,7 @@ size_t HalfCodec::encode(std::span<const float> values, std::span<std::byte> wir
     if (format_.wire.scale == 1) {
       format_.narrow(halves + at, block, count);
     } else {
-      scale_up(scaled, block, count, format_.wire.scale, format_.wire.most);
+      multiply(scaled, block, count, format_.wire.scale);
       format_.narrow(halves + at, scaled, count);
     }
     if (lost.empty()) continue;
@@ -68,7 +57,7 @@ void HalfCodec::decode(std::span<const std::byte> wire, std::span<float> values)
     const size_t count = std::min(kBlock, values.size() - at);
     float* const block = values.data() + at;
     format_.widen(block, halves + at, count);
-    if (format_.wire.scale != 1) scale_down(block, block, count, 1 / format_.wire.scale);
+    if (format_.wire.scale != 1) multiply(block, block, count, 1 / format_.wire.scale);
   }
 }
 

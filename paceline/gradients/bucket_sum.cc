@@ -5,6 +5,17 @@
 #include "paceline/codecs/error_feedback.h"
 
 namespace paceline {
+namespace {
+
+bool all_finite(TensorView f16) {
+  constexpr uint16_t kExponent = 0x7c00;
+  const auto* const halves = static_cast<const uint16_t*>(f16.data);
+  unsigned infinite = 0;
+  for (size_t i = 0; i < f16.count; ++i) infinite |= (halves[i] & kExponent) == kExponent;
+  return infinite == 0;
+}
+
+}  // namespace
 
 BucketSum::BucketSum(Group& group, AllReduce& all_reduce, std::vector<size_t> counts, BucketSumOptions options)
     : group_(group), all_reduce_(all_reduce), options_(std::move(options)) {
@@ -34,6 +45,8 @@ void BucketSum::sum_elementwise(TensorView data) {
   const std::span<std::byte> bytes(static_cast<std::byte*>(wire.data), wire.bytes());
   codec.encode(data.as<float>(), bytes, {});
   all_reduce_.run(wire, ReduceOp::sum);
+  if (wire.dtype == DType::f16 && !codec.half_wire()->scaled && !all_finite(wire))
+    return all_reduce_.run(data, ReduceOp::sum);
   codec.decode(bytes, data.as<float>());
 }
 

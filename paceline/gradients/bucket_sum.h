@@ -3,6 +3,9 @@
 // What a lossy codec leaves out stays in this rank's residual and joins the next step. With momentum correction (for
 // codecs that send few elements) the momentum is gathered before anything is left out, so that an element which waits
 // for ten steps arrives with the momentum of ten; the optimizer then has none.
+//
+// A bucket whose sum does not fit fp16 travels once more, as f32: nothing is cut off. All ranks see the same sum, so
+// all decide the same.
 #pragma once
 
 #include <memory>

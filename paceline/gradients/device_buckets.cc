@@ -48,7 +48,6 @@ void DeviceBuckets::sum(const Bucket& bucket) {
   const torch::Tensor halves = halves_.narrow(0, 0, count);
   const bool enlarged = wire_->scale != 1;
   side_.make_current([&] {
-    if (enlarged) values.copy_(torch::where(values.isinf(), values, values.clamp(-wire_->most, wire_->most)));
     if (enlarged) values.mul_(wire_->scale);
     halves.copy_(values);
   });

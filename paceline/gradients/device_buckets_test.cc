@@ -144,31 +144,39 @@ TEST_F(DeviceReducer, KeepsItsPlan) {
   });
 }
 
-// To the bit, also at the ends of the range: what travels is the same.
+// To the bit: what travels is the same. What does not fit is infinite on a device; on the CPU it travels again as f32.
 TEST_F(DeviceReducer, SumsThroughCodecsOf16BitsAsTheCpuDoes) {
   run_ranks(2, [](Group& group) {
     torch::manual_seed(group.rank() + 1);
     torch::Tensor gradient = torch::randn({1000});
-    gradient.slice(0, 0, 6) = torch::tensor({70.0f, -1e6f, 1e-7f, INFINITY, 63.9f, 0.0f});
+    gradient.slice(0, 0, 3) = torch::tensor({30.0f, 1e-7f, 0.0f});
+    const torch::Tensor large = gradient.clone();
+    large.slice(0, 0, 3) = torch::tensor({70.0f, -1e6f, INFINITY});
     const torch::Tensor parameter = torch::ones({1000}).set_requires_grad(true);
-    const auto summed = [&](const ReducerOptions& given, const CodecOptions& codec, const std::string& name) {
+    const auto summed = [&](const torch::Tensor& factors, const ReducerOptions& given, const CodecOptions& codec,
+                            const std::string& name) {
       ReducerOptions all = given;
       all.sum.codec = builtin_codecs().at(name)(codec);
       Reducer reducer({{"p", parameter}}, group, all);
       reducer.begin();
       reducer.expect_last_pass();
-      (parameter * gradient).sum().backward();
+      (parameter * factors).sum().backward();
       reducer.finish();
       return parameter.grad().clone();
     };
     for (const std::string name : {"fp16", "bf16"}) {
       for (const bool scaled : {false, true}) {
-        const torch::Tensor found = summed(options("native", 4), {.scaled = scaled}, name);
-        const torch::Tensor expected = summed({.bucket_bytes = 4, .algorithm = "ring"}, {.scaled = scaled}, name);
-        EXPECT_TRUE(torch::equal(found, expected)) << name << scaled;
-        EXPECT_EQ(std::isinf(found[1].item<float>()), name == "fp16") << scaled;  // two of 64, or already on the way
-        EXPECT_EQ(std::isinf(found[0].item<float>()), name == "fp16" && !scaled);
-        EXPECT_TRUE(std::isinf(found[3].item<float>()));
+        const ReducerOptions ring = {.bucket_bytes = 4, .algorithm = "ring"};
+        const CodecOptions codec = {.scaled = scaled};
+        EXPECT_TRUE(torch::equal(summed(gradient, options("native", 4), codec, name), summed(gradient, ring, codec, name)))
+            << name << scaled;
+        const bool fits = name == "bf16", sent_again = !fits && !scaled;
+        const torch::Tensor device = summed(large, options("native", 4), codec, name), cpu = summed(large, ring, codec, name);
+        EXPECT_EQ(std::isinf(device[1].item<float>()), !fits) << scaled;
+        EXPECT_EQ(std::isinf(device[0].item<float>()), !fits && !scaled);
+        EXPECT_TRUE(std::isinf(device[2].item<float>()));
+        EXPECT_EQ(cpu[1].item<float>(), sent_again ? -2e6f : device[1].item<float>()) << name << scaled;
+        EXPECT_EQ(cpu[0].item<float>(), sent_again ? 140.0f : device[0].item<float>()) << name << scaled;
       }
     }
   });

@@ -31,7 +31,7 @@ AdaboundCoefficients HybridDescent::warmup(const StepCoefficients& coefficients)
           .beta1 = options_.beta1,
           .beta2 = options_.beta2,
           .epsilon = options_.epsilon,
-          .weight_decay = options_.lars.weight_decay,
+          .weight_decay = 0,
           .correction1 = 1,
           .correction2 = 1,
           .gradient_scale = coefficients.gradient_scale};

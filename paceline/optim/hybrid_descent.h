@@ -18,7 +18,7 @@ struct HybridDescentOptions {
   double beta1 = 0.9;
   double beta2 = 0.999;
   double epsilon = 1e-8;  // the least √v of the warm-up; that of LARS is its own
-  LarsOptions lars = {};  // the second stage; its weight decay is that of both
+  LarsOptions lars = {};  // the second stage, which alone decays weights
 };
 
 class HybridDescent : public Optimizer {

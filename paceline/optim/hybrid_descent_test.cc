@@ -15,19 +15,18 @@ constexpr HybridDescentOptions kOptions = {
 
 // AdaBound without bias correction, as methods print it.
 struct FormulaOfTensor {
-  FormulaOfTensor(const torch::Tensor& parameter_, double decay_)
-      : parameter(parameter_), decay(decay_), w(parameter.detach().to(torch::kFloat64)) {
+  explicit FormulaOfTensor(const torch::Tensor& parameter_)
+      : parameter(parameter_), w(parameter.detach().to(torch::kFloat64)) {
     m = torch::zeros_like(w);
     v = torch::zeros_like(w);
   }
   void step(double rate, double beta2, double lower, double upper) {
-    const torch::Tensor g = parameter.grad().to(torch::kFloat64) + decay * w;
+    const torch::Tensor g = parameter.grad().to(torch::kFloat64);
     m = 0.9 * m + 0.1 * g;
     v = beta2 * v + (1 - beta2) * g * g;
     w = w - (rate / v.sqrt()).clamp(lower, upper) * m;
   }
   torch::Tensor parameter;
-  double decay;
   torch::Tensor w, m, v;
 };
 
@@ -37,15 +36,16 @@ std::vector<std::string> names(const Optimizer& optimizer) {
   return names;
 }
 
-// The formula in double precision, on weights and biases; the bias is not decayed. With beta2 = 0.9 the upper bound
+// The formula in double precision, on weights and biases: neither decays before the hand-over. With beta2 = 0.9 the upper bound
 // acts from early on, with 0.999 at the end.
 TEST(HybridDescent, WarmsUpByLusFormulaOver100Steps) {
   for (const double beta2 : {0.9, 0.999}) {
     TestLayer layer;
     HybridDescentOptions options = kOptions;
     options.beta2 = beta2;
+    options.lars.weight_decay = 0.01;
     HybridDescent hybrid(parameters_of(layer), options);
-    std::vector<FormulaOfTensor> expected = {FormulaOfTensor(layer.weight, 1e-4), FormulaOfTensor(layer.bias, 0)};
+    std::vector<FormulaOfTensor> expected = {FormulaOfTensor(layer.weight), FormulaOfTensor(layer.bias)};
     for (int step = 0; step < 100; ++step) {
       const double epoch = step / 50.0, rate = 0.02, memory = 1 / (1 - beta2);
       layer.set_gradients(step + 1);  // not 0 anywhere: the formula has no guard
@@ -53,7 +53,7 @@ TEST(HybridDescent, WarmsUpByLusFormulaOver100Steps) {
       for (FormulaOfTensor& one : expected) one.step(1e-3, beta2, epoch / 2 * rate, upper);
       hybrid.step({.rate = rate, .momentum = 0.9, .epoch = epoch});
     }
-    EXPECT_LT(relative_distance(layer.weight, expected[0].w), 1e-6) << beta2;
+    EXPECT_LT(relative_distance(layer.weight, expected[0].w), 2e-6) << beta2;  // a hundred roundings; decay would be 1e-4
     EXPECT_LT(relative_distance(layer.bias, expected[1].w), 1e-6) << beta2;
   }
 }

@@ -116,14 +116,15 @@ std::unique_ptr<Optimizer> with_rate_of(const Recipe& recipe, const Model& model
   return with_rate_finding(std::move(optimizer), parameters_of(model), steady_barzilai_borwein(first_rate, most));
 }
 
-std::unique_ptr<Codec> build_codec(const Recipe& recipe, const Catalog& catalog) {
+std::unique_ptr<Codec> build_codec(const Recipe& recipe, const Catalog& catalog, int ranks) {
   const Recipe::Comm& comm = recipe.comm;
   if (!catalog.codecs.contains(comm.codec)) recipe.refuse("comm.codec", catalog.codecs.unknown(comm.codec));
   return catalog.codecs.at(comm.codec)({.density = comm.density,
                                         .density_warmup = comm.density_warmup,
                                         .threshold = comm.threshold,
                                         .block = static_cast<size_t>(comm.block),
-                                        .scaled = recipe.precision.loss_scaling != "none"});
+                                        .scaled = recipe.precision.loss_scaling != "none",
+                                        .ranks = ranks});
 }
 
 std::unique_ptr<Reducer> build_reducer(const Recipe& recipe, const Catalog& catalog, const Model& model, Group& group,
@@ -136,7 +137,7 @@ std::unique_ptr<Reducer> build_reducer(const Recipe& recipe, const Catalog& cata
   options.algorithm = comm.algorithm;
   options.timeline = timeline;
   options.stored_plan = stored_plan;
-  auto codec = build_codec(recipe, catalog);
+  auto codec = build_codec(recipe, catalog, group.size());
   if (comm.codec != "none" && group.size() > 1 && recipe.train.device != "cpu" && !codec->half_wire())
     recipe.refuse("comm.codec",
                   "packs gradients on the CPU only; with train.device = \"cuda\" use \"none\", \"fp16\" or \"bf16\"");
