@@ -91,7 +91,7 @@ void explain_step_of(const StepArguments& arguments) {
   const Catalog catalog;
   const DatasetPair data = open_data(recipe, catalog);
   const std::shared_ptr<Model> model = build_model(recipe, catalog, *data.train);
-  const auto codec = build_codec(recipe, catalog);
+  const auto codec = build_codec(recipe, catalog, arguments.ranks);
   codec->set_epoch(recipe.train.epochs);  // past its warm-up
   const Cluster cluster = platform(arguments.platform, arguments.ranks, arguments.ranks_per_host);
   const Grid grid = cluster.default_grid();

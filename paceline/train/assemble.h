@@ -23,8 +23,8 @@ std::unique_ptr<Optimizer> build_optimizer(const Recipe& recipe, const Catalog& 
 std::unique_ptr<Optimizer> with_rate_of(const Recipe& recipe, const Model& model, double first_rate,
                                         std::unique_ptr<Optimizer> optimizer);
 bool codec_has_the_momentum(const Recipe& recipe, int ranks);
-// comm.codec with its settings.
-std::unique_ptr<Codec> build_codec(const Recipe& recipe, const Catalog& catalog);
+// comm.codec with its settings, for so many ranks.
+std::unique_ptr<Codec> build_codec(const Recipe& recipe, const Catalog& catalog, int ranks);
 // Sums the model's gradients over the group. `timeline` may be null.
 std::unique_ptr<Reducer> build_reducer(const Recipe& recipe, const Catalog& catalog, const Model& model, Group& group,
                                        Timeline* timeline, const std::string& stored_plan = "");
