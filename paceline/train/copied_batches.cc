@@ -84,11 +84,8 @@ void CopiedBatches::fetch() {
     staging.count = batch.count;
     staging.global_count = batch.global_count;
     if (batch.count == 0) return;
-    c10::OptionalStreamGuard guard;
-    if (copying_) {
-      guard.reset_stream(*copying_);
-      staging.consumed.block(*copying_);
-    }
+    const c10::OptionalStreamGuard guard(copying_);
+    if (copying_) staging.consumed.block(*copying_);
     const torch::NoGradGuard no_grad;
     const TrainingBatch& slot = slots_[static_cast<size_t>(batch.slot)];
     const auto count = static_cast<int64_t>(batch.count);
