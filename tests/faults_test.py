@@ -17,6 +17,7 @@ SOAK = os.environ.get("PACELINE_SOAK") == "1"
 TIMES, AT_ONCE = (200, 6) if SOAK else (1, 1)
 SHORT_S, LONG_S = (4, 40) if SOAK else (1, 10)  # time-outs: those that shall pass, and those that shall not
 
+from listeners import listeners_of  # noqa: E402
 from rank_processes import Ranks, run_ranks, run_under_mpirun  # noqa: E402
 
 SAME_ORDER = "every rank must call the same operations in the same order with the same counts and types"
@@ -137,6 +138,34 @@ class FaultsTest(unittest.TestCase):
         for outcome in outcomes:
             self.assertNotIn("known to all", outcome.err + outcome.out)
             self.assertNotIn("guessed", outcome.err + outcome.out)
+
+    def test_a_stranger_that_connects_first_does_not_become_a_rank(self):
+        """Rank 0 waits for rank 1 to connect; a stranger comes first, to every port that is open, and stays."""
+        ranks = Ranks([PROGRAM, "shm", "late_to_a_gloo_group"], 2, timeout_s=30, stdin=subprocess.PIPE)
+        lines, told = {}, {}
+        try:
+            while len(lines) < 2:  # the store's port, and that for rank 1
+                self.assertIsNone(ranks.processes[0].poll(), "ended too early")
+                for place in listeners_of(ranks.processes[0].pid) - set(lines):
+                    lines[place] = socket.create_connection(place)
+                    lines[place].sendall(bytes(8))
+            ranks.processes[1].stdin.write("go on\n")
+            ranks.processes[1].stdin.flush()
+            for place, line in lines.items():
+                line.settimeout(60)
+                told[place] = b""
+                while data := line.recv(1 << 16):
+                    told[place] += data
+            outcomes = ranks.wait()
+        finally:
+            for line in lines.values():
+                line.close()
+            ranks.close()
+        for outcome in outcomes:
+            self.assertEqual(outcome.code, 0, outcome)
+            self.assertIn("sums right", outcome.out)
+        for place, text in told.items():
+            self.assertLessEqual(len(text), 80, f"more than a challenge was sent to {place}")
 
     def test_a_port_in_use(self):
         with socket.socket() as other:

@@ -38,7 +38,7 @@ class Ranks:
     """`size` processes of one program. Environment per rank: `of_rank[rank]`."""
 
     def __init__(self, command, size, timeout_s=10, of_rank=None, prefix_of_rank=lambda rank: (),
-                 patience_s=PATIENCE_S, **environment):
+                 stdin=subprocess.DEVNULL, patience_s=PATIENCE_S, **environment):
         self.patience_s = patience_s
         self.folder = tempfile.mkdtemp(prefix="paceline-flight-")
         self.name = f"test{os.getpid()}x{next(_runs)}"  # as torchrun names a run; its shared memory carries that name
@@ -49,7 +49,7 @@ class Ranks:
                         "LOCAL_WORLD_SIZE": str(size), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "TORCHELASTIC_RUN_ID": self.name,
                         "PACELINE_SECRET": "known to all", "PACELINE_TIMEOUT": str(timeout_s),
                         "PACELINE_FLIGHT_DIR": self.folder, **environment, **(of_rank or {}).get(rank, {})}
-            self.processes.append(subprocess.Popen([*prefix_of_rank(rank), *map(str, command)], env=settings, stdin=subprocess.DEVNULL,
+            self.processes.append(subprocess.Popen([*prefix_of_rank(rank), *map(str, command)], env=settings, stdin=stdin,
                                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
 
     def wait(self, until=None):

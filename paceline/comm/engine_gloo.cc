@@ -287,9 +287,10 @@ class GlooGroup final : public Group, private Work::Engine {
 
 }  // namespace
 
-std::unique_ptr<Group> make_gloo_group(GroupIdentity identity, std::shared_ptr<Monitor> monitor, Store& store,
-                                       const std::string& address) {
-  auto connections = connect_with_gloo(identity, store, address, monitor->timeout_ms());
+std::unique_ptr<Group> make_gloo_group(GroupIdentity identity, std::shared_ptr<Monitor> monitor,
+                                       const std::string& address, const std::vector<int>& sockets) {
+  CHECK_EQ(sockets.size(), identity.world_ranks.size());
+  auto connections = std::make_shared<GlooConnections>(identity, address, sockets);
   std::vector<int> connected_as(identity.world_ranks.size());
   for (size_t i = 0; i < connected_as.size(); ++i) connected_as[i] = static_cast<int>(i);
   return std::make_unique<GlooGroup>(std::move(identity), std::move(monitor), std::move(connections),

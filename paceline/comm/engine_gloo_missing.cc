@@ -3,7 +3,8 @@
 
 namespace paceline {
 
-std::unique_ptr<Group> make_gloo_group(GroupIdentity, std::shared_ptr<Monitor>, Store&, const std::string&) {
+std::unique_ptr<Group> make_gloo_group(GroupIdentity, std::shared_ptr<Monitor>, const std::string&,
+                                       const std::vector<int>&) {
   throw UsageError("this build has no gloo engine; build with -DPACELINE_GLOO=ON, or choose another engine");
 }
 

@@ -137,24 +137,5 @@ TEST(GlooEngine, ARaisedAlarmEndsAWaitWithItsText) {
   });
 }
 
-TEST(GlooEngine, NamesARankThatNeverCame) {
-  MemoryStore store;
-  const std::string error = peer_error_of([&] {
-    make_gloo_group(identity_of(0, Topology::one_host(2)), std::make_shared<Monitor>(50), store, "127.0.0.1");
-  });
-  EXPECT_THAT(error, HasSubstr("rank 1 did not come"));
-}
-
-TEST(GlooEngine, RefusesAnAddressThatDoesNotResolveOrIsNotOurs) {
-  MemoryStore store;
-  auto error_at = [&](const std::string& address) {
-    return peer_error_of([&] {
-      make_gloo_group(identity_of(0, Topology::one_host(1)), std::make_shared<Monitor>(1000), store, address);
-    });
-  };
-  EXPECT_THAT(error_at("no such host"), HasSubstr("'no such host' of this host does not resolve"));
-  EXPECT_THAT(error_at("192.0.2.1"), HasSubstr("192.0.2.1 is no address of this host"));
-}
-
 }  // namespace
 }  // namespace paceline

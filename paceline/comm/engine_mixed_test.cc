@@ -12,13 +12,13 @@ namespace {
 // Ranks are threads that think to be on several hosts: on one of them they talk as the local engine's ranks, between
 // hosts through Gloo.
 void run_mixed_ranks(const std::vector<std::string>& host_of_rank, const std::function<void(Group&)>& body) {
-  MemoryStore store;
   const Topology topology(host_of_rank);
+  LoopbackMesh mesh(topology.ranks());
   run_ranks(topology.ranks(), [&](Group& all) {
     const int rank = all.rank();
     std::unique_ptr<Group> host = all.split(topology.host_of(rank), rank);
     std::unique_ptr<Group> network =
-        make_gloo_group(identity_of(rank, topology, "network"), std::make_shared<Monitor>(20'000), store, "127.0.0.1");
+        mesh.make_group(identity_of(rank, topology, "network"), std::make_shared<Monitor>(20'000));
     GroupIdentity identity = identity_of(rank, topology, "mixed");
     identity.engine = "local+gloo";
     const std::unique_ptr<Group> group = make_mixed_group(identity, std::move(host), std::move(network));

@@ -1,22 +1,23 @@
-// GlooConnections: the TCP connections of Gloo between all ranks; what groups of the gloo engine share. Only that
-// engine includes this.
+// GlooConnections: TCP connections between all ranks, as Gloo uses them; what groups of the gloo engine share. Only
+// that engine includes this.
 #pragma once
 
-#include <gloo/rendezvous/context.h>
+#include <gloo/context.h>
 #include <gloo/transport/tcp/context.h>
 
 #include <exception>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "paceline/comm/group.h"
-#include "paceline/comm/store.h"
 
 namespace paceline {
 
-class GlooConnections : public gloo::rendezvous::Context {
+class GlooConnections : public gloo::Context {
  public:
-  using gloo::rendezvous::Context::Context;
+  // As make_gloo_group.
+  GlooConnections(const GroupIdentity& identity, const std::string& address, const std::vector<int>& sockets);
 
   // Gloo keeps it for its own; messages are made with it.
   std::shared_ptr<gloo::transport::tcp::Context> transport() const {
@@ -26,10 +27,6 @@ class GlooConnections : public gloo::rendezvous::Context {
   // Throws what broke the connection with `peer`, if anything did: Gloo does not tell a message that was half way.
   void require_intact(int peer, gloo::transport::UnboundBuffer& any);
 };
-
-// As make_gloo_group.
-std::shared_ptr<GlooConnections> connect_with_gloo(const GroupIdentity& identity, Store& store,
-                                                   const std::string& address, int64_t timeout_ms);
 
 std::string text_of(const std::exception& error);  // for people, of one that Gloo threw
 

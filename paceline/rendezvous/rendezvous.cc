@@ -70,6 +70,7 @@ Rendezvous find_other_ranks(const Identity& identity, const Environment& environ
                                   .rank = identity.rank,
                                   .generation = identity.generation,
                                   .timeout_ms = timeout_ms};
+  rendezvous.secret = place.secret;
   rendezvous.store = std::make_unique<StoreClient>(options, place.secret);
   options.watching = true;
   rendezvous.watching = std::make_unique<StoreClient>(options, place.secret);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 
 #include "paceline/comm/engine_mpi.h"
 #include "paceline/rendezvous/identity.h"
@@ -14,6 +15,7 @@ namespace paceline {
 struct Rendezvous {
   std::unique_ptr<MpiLibrary> mpi;      // under mpirun
   std::unique_ptr<StoreServer> server;  // on rank 0, unless the launcher serves
+  std::optional<Secret> secret;         // what the store and the ranks prove to each other to know
   std::unique_ptr<StoreClient> store;
   std::unique_ptr<StoreClient> watching;  // for the watchdog
 };

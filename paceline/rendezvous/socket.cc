@@ -5,6 +5,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 
@@ -183,9 +184,9 @@ bool is_loopback(const std::string& numeric_host) { return numeric_host.starts_w
 SocketAddress local_address_of(const Descriptor& socket) { return address_of(socket, ::getsockname); }
 SocketAddress peer_address_of(const Descriptor& socket) { return address_of(socket, ::getpeername); }
 
-Transfer read_some(const Descriptor& socket, std::string& into) {
-  char room[64 << 10];
-  const ssize_t got = ::recv(socket.number(), room, sizeof room, 0);
+Transfer read_some(const Descriptor& socket, std::string& into, size_t most_bytes) {
+  char room[kReadBytes];
+  const ssize_t got = ::recv(socket.number(), room, std::min(most_bytes, sizeof room), 0);
   if (got > 0) {
     into.append(room, static_cast<size_t>(got));
     return Transfer::some;
@@ -204,6 +205,18 @@ Transfer write_some(const Descriptor& socket, std::span<const std::string_view> 
   if (taken < 0) return would_wait(errno) ? Transfer::none : Transfer::closed;
   sent = static_cast<size_t>(taken);
   return Transfer::some;
+}
+
+void wait_without_limit(const Descriptor& socket) {
+  set_option(socket, SOL_SOCKET, SO_KEEPALIVE, 0);
+  set_option(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, 0);
+}
+
+void allow_descriptors(size_t count) {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= count) return;
+  limit.rlim_cur = std::min<rlim_t>(count, limit.rlim_max);
+  ::setrlimit(RLIMIT_NOFILE, &limit);
 }
 
 bool wait_to_read(const Descriptor& socket, const Deadline& deadline) { return poll_one(socket, POLLIN, deadline) > 0; }

@@ -37,10 +37,17 @@ SocketAddress peer_address_of(const Descriptor& socket);
 
 enum class Transfer : uint8_t { some, none, closed };  // none: it would have to wait
 
-// Appends what has come, at most 64 KiB.
-Transfer read_some(const Descriptor& socket, std::string& into);
+// Appends what has come, at most `most_bytes`.
+inline constexpr size_t kReadBytes = 64 << 10;
+Transfer read_some(const Descriptor& socket, std::string& into, size_t most_bytes = kReadBytes);
 // Sends of these pieces, one after the other, what the socket takes now: `sent` bytes. REQUIRES: at most 64 pieces.
 Transfer write_some(const Descriptor& socket, std::span<const std::string_view> pieces, size_t& sent);
+
+// For a connection whose user has time-outs of its own: no longer ends it when the other host is silent.
+void wait_without_limit(const Descriptor& socket);
+
+// Raises this process's limit of open files to `count`, or as far as its hard limit allows. The usual one is 1,024.
+void allow_descriptors(size_t count);
 
 // Waits until there is something to read (or the other end closed); false when the deadline passed.
 bool wait_to_read(const Descriptor& socket, const Deadline& deadline);

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 #include <poll.h>
-#include <sys/resource.h>
 
 #include <algorithm>
 #include <atomic>
@@ -31,14 +30,6 @@ int64_t now_ms() {
       .count();
 }
 
-// Two connections for each rank; the usual limit is 1,024, and every process may raise it to its hard limit.
-void allow_descriptors(size_t count) {
-  rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= count) return;
-  limit.rlim_cur = std::min<rlim_t>(count, limit.rlim_max);
-  ::setrlimit(RLIMIT_NOFILE, &limit);
-}
-
 }  // namespace
 
 class StoreServer::Service {
@@ -65,7 +56,7 @@ class StoreServer::Service {
         roster_(options.ranks),
         board_(roster_),
         watchers_(options.ranks, nullptr) {
-    allow_descriptors(2 * static_cast<size_t>(options.ranks) + 256);
+    allow_descriptors(2 * static_cast<size_t>(options.ranks) + 256);  // two connections for each rank
     thread_ = start_quiet_thread([this] { serve(); });
   }
 

@@ -17,6 +17,7 @@
 #include "paceline/comm/rank_list.h"
 #include "paceline/core/nearest.h"
 #include "paceline/rendezvous/deadline.h"
+#include "paceline/rendezvous/peer_mesh.h"
 #include "paceline/rendezvous/rendezvous.h"
 #include "paceline/rendezvous/socket.h"
 #include "paceline/rendezvous/watchdog.h"
@@ -116,23 +117,33 @@ GroupIdentity identity_of_host_group(const GroupIdentity& world) {
 }
 
 std::unique_ptr<Group> make_network_group(const GroupIdentity& identity, const std::shared_ptr<Monitor>& monitor,
-                                          StoreClient& store, const std::string& address) {
+                                          const Rendezvous& rendezvous, const std::string& address) {
   if (identity.engine == "mpi") return make_mpi_group(identity, monitor);
-  return make_gloo_group(identity, monitor, store, address);
+  const MeshOptions options = {.rank = identity.rank,
+                               .ranks = static_cast<int>(identity.world_ranks.size()),
+                               .group = identity.name,
+                               .generation = identity.generation,
+                               .address = address,
+                               .timeout_ms = monitor->timeout_ms(),
+                               .refused = [](const std::string& text) { fmt::print(stderr, "paceline: {}\n", text); }};
+  const std::vector<Descriptor> mesh = connect_mesh(options, *rendezvous.secret, *rendezvous.store, monitor->alarm());
+  std::vector<int> sockets;
+  for (const Descriptor& connection : mesh) sockets.push_back(connection.number());
+  return make_gloo_group(identity, monitor, address, sockets);
 }
 
 std::unique_ptr<Group> connect_group(const GroupIdentity& identity, const std::shared_ptr<Monitor>& monitor,
-                                     StoreClient& store, const std::string& address, const std::string& job) {
-  if (identity.engine == "shm") return make_shm_group(identity, monitor, store, job);
+                                     const Rendezvous& rendezvous, const std::string& address, const std::string& job) {
+  if (identity.engine == "shm") return make_shm_group(identity, monitor, *rendezvous.store, job);
   std::unique_ptr<Group> group;
   if (const size_t plus = identity.engine.find('+'); plus != std::string::npos) {
     GroupIdentity network = identity;
     network.name = "world@network";
     network.engine = identity.engine.substr(plus + 1);
-    std::unique_ptr<Group> host = make_shm_group(identity_of_host_group(identity), monitor, store, job);
-    group = make_mixed_group(identity, std::move(host), make_network_group(network, monitor, store, address));
+    std::unique_ptr<Group> host = make_shm_group(identity_of_host_group(identity), monitor, *rendezvous.store, job);
+    group = make_mixed_group(identity, std::move(host), make_network_group(network, monitor, rendezvous, address));
   } else {
-    group = make_network_group(identity, monitor, store, address);
+    group = make_network_group(identity, monitor, rendezvous, address);
   }
   group->barrier();  // #1 on every engine: all are here
   return group;
@@ -238,8 +249,8 @@ World World::connect(const WorldOptions& options) {
                                    ::_exit(static_cast<int>(ExitCode::peer));
                                  }});
 
-  parts->group =
-      connect_group(parts->group_identity(parts->engine, "world"), parts->monitor, store, parts->address, identity.job);
+  parts->group = connect_group(parts->group_identity(parts->engine, "world"), parts->monitor, parts->rendezvous,
+                               parts->address, identity.job);
   return World(std::move(parts));
 }
 
@@ -255,7 +266,7 @@ std::unique_ptr<Group> World::make_group(const std::string& engine, const std::s
   if (!parts_->rendezvous.store)
     throw UsageError(fmt::format("a single rank that nobody started has no {} engine: use 'paceline launch'", engine));
   return connect_group(parts_->group_identity(resolve_engine(engine, parts_->identity, parts_->topology), name),
-                       parts_->monitor, *parts_->rendezvous.store, parts_->address, parts_->identity.job);
+                       parts_->monitor, parts_->rendezvous, parts_->address, parts_->identity.job);
 }
 
 }  // namespace paceline

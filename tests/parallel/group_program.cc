@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <cstdio>
 #include <cstring>
 #include <functional>
 #include <map>
@@ -148,6 +149,12 @@ void idle(Group& group) {
   fmt::print("cpu_ms {}\n", ms(after.ru_utime) + ms(after.ru_stime) - ms(before.ru_utime) - ms(before.ru_stime));
 }
 
+// A second group, over Gloo, for which rank 1 waits until it is told a line.
+void late_to_a_gloo_group(World& world) {
+  if (world.group().rank() == 1) std::getchar();
+  sums(*world.make_group("gloo", "second"));
+}
+
 void where(Group& group) {
   fmt::print("rank {} of {} on host {} of {}, engine {}\n", group.rank(), group.size(),
              group.topology().host_of(group.rank()), group.topology().hosts(), group.engine());
@@ -168,10 +175,17 @@ const std::map<std::string, std::function<void(Group&)>> kScenarios = {
     {"where", where},
 };
 
+const std::map<std::string, std::function<void(World&)>> kScenariosOfWorlds = {
+    {"late_to_a_gloo_group", late_to_a_gloo_group},
+};
+
 int run(const std::string& engine, const std::string& scenario) {
   try {
     World world = World::connect({.engine = engine});
-    kScenarios.at(scenario)(world.group());
+    if (const auto found = kScenariosOfWorlds.find(scenario); found != kScenariosOfWorlds.end())
+      found->second(world);
+    else
+      kScenarios.at(scenario)(world.group());
     return 0;
   } catch (const Error& error) {
     if (!error.told()) fmt::print(stderr, "paceline: {}\n", error.what());
