@@ -62,6 +62,14 @@ class TreeTest(unittest.TestCase):
                     places.setdefault(name, []).append(str(path))
         self.assertEqual({name: where for name, where in places.items() if len(where) > 1}, {})
 
+    def test_every_page_is_listed(self):
+        for index in ("docs", "docs/results"):
+            listed = (ROOT / index / "README.md").read_text()
+            missing = [page.name for page in sorted((ROOT / index).glob("*.md")) if page.name != "README.md" and page.name not in listed]
+            self.assertEqual(missing, [], f"{index}/README.md: give each a line")
+        broken = [link for link in re.findall(r"\]\(([^)#]+)\)", (ROOT / "docs/README.md").read_text()) if not (ROOT / "docs" / link).exists()]
+        self.assertEqual(broken, [], "docs/README.md leads to pages that are not there")
+
     def test_includes_go_downwards(self):
         wrong = []
         for path, text in sources():
