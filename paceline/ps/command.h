@@ -14,7 +14,7 @@ namespace paceline {
 
 struct Command {
   uint64_t index = 0;     // from 1, without gaps
-  uint64_t sequence = 0;  // which push of the worker the decision is about (0: none)
+  uint64_t sequence = 0;  // which push of the worker the decision is about; release: which one comes next (0: none)
   Decision decision;
 
   bool operator==(const Command&) const = default;

@@ -124,7 +124,9 @@ Coordinator::Outgoing Coordinator::staged(int shard, int worker, const PushNews&
   const auto found = members_.find(worker);
   if (found == members_.end()) return out;
   Member& member = found->second;
-  const uint64_t newest = sequences_.at(worker);
+  const auto given = sequences_.find(worker);
+  if (given == sequences_.end()) throw PeerError(fmt::format("worker {} pushed, but was given no samples", worker));
+  const uint64_t newest = given->second;
   if (push.sequence < newest || (push.sequence == newest && !member.computing)) return out;
   check_push(worker, push);
   if (!member.staged_on.empty() && !(member.push == push))
@@ -170,6 +172,12 @@ void Coordinator::check_push(int worker, const PushNews& push) const {
         fmt::format("worker {} pushed a gradient of {} samples at a rate of {}: there has to be a sample, and the rate "
                     "has to be finite and not negative",
                     worker, push.samples, push.rate));
+  const uint64_t given = leases_.held(worker).value().range.size();
+  if (push.samples != given)  // what a gradient weighs among the others
+    throw PeerError(
+        fmt::format("worker {} pushed a gradient of {} samples, but was given {}: it has to compute with "
+                    "all of what it was given",
+                    worker, push.samples, given));
 }
 
 void Coordinator::check_shard(int shard) const {
@@ -289,7 +297,8 @@ void Coordinator::happened(const CoordinatorEvent& event, Outgoing& out) {
 
 void Coordinator::join_again(int worker, Outgoing& out) {
   CHECK_TRUE(members_.at(worker).computing, "worker {} joins again, but has no assignment", worker);
-  command({.kind = Decision::Kind::release, .worker = worker, .version = policy_->version()}, 0, out);
+  command({.kind = Decision::Kind::release, .worker = worker, .version = policy_->version()}, sequences_.at(worker),
+          out);
   out.go.push_back({.worker = worker, .assignment = assignment_of(worker)});
 }
 
@@ -307,7 +316,7 @@ void Coordinator::tell(const SyncEvent& event, uint64_t sequence, Outgoing& out)
     if (decision.kind != Decision::Kind::release) {
       command(decision, decision.kind == Decision::Kind::step ? 0 : sequence, out);
     } else if (assign(decision)) {
-      command(decision, 0, out);
+      command(decision, sequences_.at(decision.worker), out);
       out.go.push_back({.worker = decision.worker, .assignment = assignment_of(decision.worker)});
     } else {
       idle.push_back(decision.worker);

@@ -91,8 +91,9 @@ void CoordinatorLink::serve(ClientConnection& connection) {
     if (const auto* command = std::get_if<CommandHead>(&head)) {
       shard_->command(command->command);
     } else if (const auto* whole = std::get_if<WholeNormsHead>(&head)) {
-      if (whole->norms.size() != options_.map.tensors().size()) throw PeerError("norms of another model");
-      shard_->whole_norms(whole->index, whole->norms);
+      std::vector<SquaredNorms> norms = norms_from(message.body);
+      if (norms.size() != options_.map.tensors().size()) throw PeerError("norms of another model");
+      shard_->whole_norms(whole->index, std::move(norms));
     } else if (const auto* forget = std::get_if<ForgetHead>(&head)) {
       shard_->forget(forget->worker);
     } else {
@@ -102,18 +103,22 @@ void CoordinatorLink::serve(ClientConnection& connection) {
 }
 
 void CoordinatorLink::staged(int worker, const PushNews& push) {
-  send(Head(StagedHead{.worker = worker, .push = push}));
+  send({to_wire(Head(StagedHead{.worker = worker, .push = push})), {}});
 }
 
 void CoordinatorLink::reported(const ShardReport& report) {
-  if (report.index > 0) send(Head(ReportHead{.report = report, .load = shard_->load()}));
+  if (report.index > 0) send({to_wire(Head(ReportHead{.report = report, .load = shard_->load()})), {}});
 }
 
 void CoordinatorLink::norms(uint64_t index, std::vector<SquaredNorms> norms) {
-  send(Head(NormsHead{.index = index, .norms = std::move(norms)}));
+  send({to_wire(Head(NormsHead{.index = index})), body_of(std::move(norms))});
 }
 
-void CoordinatorLink::send(const Head& head) {
+void CoordinatorLink::missing(int worker, uint64_t sequence) {
+  send({to_wire(Head(MissingHead{.worker = worker, .sequence = sequence})), {}});
+}
+
+void CoordinatorLink::send(Message message) {
   std::shared_ptr<ClientConnection> connection;
   {
     const std::lock_guard lock(mutex_);
@@ -121,7 +126,7 @@ void CoordinatorLink::send(const Head& head) {
   }
   if (!connection) return;
   try {
-    connection->send({to_wire(head), {}});
+    connection->send(std::move(message));
   } catch (const PeerError&) {
     // The thread notices, calls again, and tells again.
   }

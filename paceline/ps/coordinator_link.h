@@ -26,11 +26,12 @@ class CoordinatorLink : public ShardUplink {
   void staged(int worker, const PushNews& push) override;
   void reported(const ShardReport& report) override;
   void norms(uint64_t index, std::vector<SquaredNorms> norms) override;
+  void missing(int worker, uint64_t sequence) override;
 
  private:
   void run();
   void serve(ClientConnection& connection);  // until it breaks
-  void send(const Head& head);               // or not: what is lost is told again
+  void send(Message message);                // or not: what is lost is told again
 
   const ServerOptions& options_;
   const std::function<void()> over_;

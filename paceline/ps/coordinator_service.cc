@@ -13,7 +13,6 @@
 namespace paceline {
 namespace {
 
-constexpr uint64_t kEventsOfJournal = 10'000;  // then a snapshot takes their place
 constexpr size_t kMostStatisticsBytes = 16 << 20;
 constexpr size_t kMostMetricsBytes = 32 * 1024;  // of a head
 
@@ -110,9 +109,28 @@ void CoordinatorService::statistics(int worker, const Body& body) {
   }
   std::vector<float> values(body.size() / sizeof(float));
   body.copy_to(std::as_writable_bytes(std::span(values)));
-  strand_.post([this, worker, values = std::move(values)] {
-    if (workers_.contains(worker)) statistics_.set(worker, values);
-  });
+  {
+    const std::lock_guard lock(told_mutex_);
+    // The newest takes the place of one that still waits: a worker cannot fill memory with them.
+    if (!told_statistics_.insert_or_assign(worker, std::move(values)).second) return;
+  }
+  strand_.post([this, worker] { keep_statistics(worker); });
+}
+
+void CoordinatorService::keep_statistics(int worker) {
+  std::vector<float> values;
+  {
+    const std::lock_guard lock(told_mutex_);
+    values = std::move(told_statistics_.extract(worker).mapped());
+  }
+  if (!workers_.contains(worker)) return;
+  const auto& kept = statistics_.all();
+  if (!kept.contains(worker) && kept.size() >= static_cast<size_t>(options_.update.most_workers)) {
+    const auto left = std::ranges::find_if(kept, [&](const auto& each) { return !workers_.contains(each.first); });
+    if (left == kept.end()) return;
+    statistics_.erase(left->first);
+  }
+  statistics_.set(worker, std::move(values));
 }
 
 void CoordinatorService::observe(int observer, const ObserveHead& wish, Peer connection) {
@@ -122,7 +140,7 @@ void CoordinatorService::observe(int observer, const ObserveHead& wish, Peer con
 void CoordinatorService::answer(int observer, const ObserveHead& wish, const Peer& connection) {
   if (wish.states && coordinator_.counts().round_gradients() > 0) {
     // Gradients that wait for their step are no state: a checkpoint now would lose them, though their samples are used.
-    until_step_.push_back([=, this] { answer(observer, wish, connection); });
+    until_step_[observer] = [=, this] { answer(observer, wish, connection); };
     return;
   }
   Coordinator::Outgoing outgoing;
@@ -133,9 +151,11 @@ void CoordinatorService::answer(int observer, const ObserveHead& wish, const Pee
   NewsHead news = {.index = outgoing.commands.empty() ? 0 : outgoing.commands.back().index,
                    .used_samples = coordinator_.leases().used_samples(),
                    .steps = coordinator_.policy().version(),
-                   .over = coordinator_.over(),
-                   .metrics = metrics_text(true)};
-  if (news.metrics.size() > kMostMetricsBytes) news.metrics = metrics_text(false);
+                   .over = coordinator_.over()};
+  for (const MetricsOf detail : {MetricsOf::workers, MetricsOf::shards, MetricsOf::run}) {
+    news.metrics = metrics_text(detail);
+    if (news.metrics.size() <= kMostMetricsBytes) break;
+  }
   deliver(outgoing);
   for (const auto& [worker, values] : statistics_.all()) {
     const auto kept = std::make_shared<std::vector<float>>(values);
@@ -174,6 +194,7 @@ void CoordinatorService::reported(const ShardReport& report) {
 void CoordinatorService::norms(uint64_t index, std::vector<SquaredNorms> norms) {
   from_shard(0, NormsHead{index, std::move(norms)});
 }
+void CoordinatorService::missing(int worker, uint64_t sequence) { from_shard(0, MissingHead{worker, sequence}); }
 
 void CoordinatorService::shard_news(int shard, const Head& head) {
   if (const auto* staged = std::get_if<StagedHead>(&head)) {
@@ -195,19 +216,36 @@ void CoordinatorService::shard_news(int shard, const Head& head) {
     }
   } else if (const auto* norms = std::get_if<NormsHead>(&head)) {
     sum_norms(shard, *norms);
+  } else if (const auto* missing = std::get_if<MissingHead>(&head)) {
+    expel_for_missing(shard, *missing);
   }
+}
+
+// The shard went on without the gradient. The worker begins anew: what it and the shard know of each other differs.
+void CoordinatorService::expel_for_missing(int shard, const MissingHead& missing) {
+  const std::string what = fmt::format("push {} of worker {} is not on shard {} any more and was left out",
+                                       missing.sequence, missing.worker, shard);
+  if (options_.log != nullptr) options_.log->warning("{}; the worker has to join again", what);
+  const auto known = workers_.find(missing.worker);
+  if (known != workers_.end()) {
+    if (known->second.connection) known->second.connection->close(what);
+    workers_.erase(known);
+  }
+  statistics_.erase(missing.worker);
+  deliver(coordinator_.leave(missing.worker, now_ns()));
 }
 
 void CoordinatorService::sum_norms(int shard, NormsHead head) {
   const uint64_t index = head.index;
+  if (index > coordinator_.issued()) return;  // of no command of this run
   const bool again = index == whole_norms_.index();
   if (index < whole_norms_.index()) return;  // told again what is done
   if (!whole_norms_.add(shard, index, std::move(head.norms))) return;
-  const Head whole(WholeNormsHead{index, whole_norms_.sum()});
+  const Message whole = {to_wire(Head(WholeNormsHead{index})), body_of(whole_norms_.sum())};
   if (!again) {
     to_shards(whole);
   } else if (shard > 0) {
-    send_or_not(shards_[shard], {to_wire(whole), {}});
+    send_or_not(shards_[shard], whole);
   }
   if (!again || shard == 0) own_->whole_norms(index, whole_norms_.sum());
 }
@@ -226,12 +264,26 @@ void CoordinatorService::tick() {
   strand_.post([this] { deliver(coordinator_.tick(now_ns())); });
 }
 
+// A device without room for a snapshot is no reason to end: the journal has everything.
+void CoordinatorService::snapshot() {
+  try {
+    journal_.snapshot(coordinator_.save());
+    snapshot_at_ = options_.events_of_journal;
+  } catch (const FileError& failure) {
+    snapshot_at_ = journal_.appended() + options_.events_of_journal / 4;
+    if (options_.log != nullptr) {
+      options_.log->warning("{}; the journal of {} events goes on without a snapshot", failure.what(),
+                            journal_.appended());
+    }
+  }
+}
+
 void CoordinatorService::deliver(const Coordinator::Outgoing& outgoing) {
   for (const CoordinatorEvent& event : outgoing.events) journal_.append(event);
-  if (journal_.appended() >= kEventsOfJournal) journal_.snapshot(coordinator_.save());
+  if (journal_.appended() >= snapshot_at_) snapshot();
   for (const Coordinator::Outgoing::Go& go : outgoing.go) send_go(go, outgoing.commands);
   for (const Command& command : outgoing.commands) {
-    if (!shards_.empty()) to_shards(Head(CommandHead{command}));
+    if (!shards_.empty()) to_shards({to_wire(Head(CommandHead{command})), {}});
     own_->command(command);
   }
   for (const int worker : outgoing.absent) {
@@ -241,7 +293,7 @@ void CoordinatorService::deliver(const Coordinator::Outgoing& outgoing) {
   }
   for (const int worker : outgoing.gone) {
     forgotten_.insert(worker);
-    to_shards(Head(ForgetHead{worker}));
+    to_shards({to_wire(Head(ForgetHead{worker})), {}});
     own_->forget(worker);
     const auto known = workers_.find(worker);
     if (known == workers_.end()) continue;  // it has left; its statistics are as good as any
@@ -253,7 +305,7 @@ void CoordinatorService::deliver(const Coordinator::Outgoing& outgoing) {
     workers_.erase(known);
   }
   if (!until_step_.empty() && coordinator_.counts().round_gradients() == 0) {
-    for (const auto& answer_now : std::exchange(until_step_, {})) strand_.post(answer_now);
+    for (const auto& [observer, answer_now] : std::exchange(until_step_, {})) strand_.post(answer_now);
   }
   over_ = coordinator_.over();
   left_ = over_ && !was_over_ && workers_.empty();
@@ -274,14 +326,14 @@ void CoordinatorService::send_go(const Coordinator::Outgoing::Go& go, const std:
   send_or_not(known->second.connection, {to_wire(Head(head)), {}});
 }
 
-void CoordinatorService::to_shards(const Head& head) {
-  for (const auto& [shard, connection] : shards_) send_or_not(connection, {to_wire(head), {}});
+void CoordinatorService::to_shards(const Message& message) {
+  for (const auto& [shard, connection] : shards_) send_or_not(connection, message);
 }
 
 std::string CoordinatorService::metrics() {
   auto text = std::make_shared<std::promise<std::string>>();
   std::future<std::string> answer = text->get_future();
-  strand_.post([this, text = std::move(text)] { text->set_value(metrics_text(true)); });
+  strand_.post([this, text = std::move(text)] { text->set_value(metrics_text(MetricsOf::workers)); });
   try {
     return answer.get();
   } catch (const std::future_error&) {  // the strand has ended
@@ -289,7 +341,7 @@ std::string CoordinatorService::metrics() {
   }
 }
 
-std::string CoordinatorService::metrics_text(bool with_workers) const {
+std::string CoordinatorService::metrics_text(MetricsOf detail) const {
   using nlohmann::json;
   const SyncCounts& counts = coordinator_.counts();
   const auto of = [](const SyncCounts::OfWorker& worker) {
@@ -312,14 +364,14 @@ std::string CoordinatorService::metrics_text(bool with_workers) const {
                {"gap", counts.gap()},
                {"largest_gap", counts.largest_gap()}};
   for (const auto& [age, gradients] : counts.staleness()) text["staleness"][std::to_string(age)] = gradients;
-  if (with_workers) {
+  if (detail == MetricsOf::workers) {
     for (const auto& [worker, its] : counts.workers()) text["workers"][std::to_string(worker)] = of(its);
     text["connected"] = json::array();
     for (const auto& [worker, known] : workers_) {
       if (known.connection) text["connected"].push_back(worker);
     }
   }
-  for (int shard = 0; shard < options_.map.shards(); ++shard) {
+  for (int shard = 0; detail != MetricsOf::run && shard < options_.map.shards(); ++shard) {
     json& its = text["shards"][static_cast<size_t>(shard)];
     const auto reported = executed_.find(shard);
     its["executed"] = reported == executed_.end() ? 0 : reported->second;

@@ -37,7 +37,7 @@ class CoordinatorService : public ShardUplink {
   void expel(int worker, const Peer& connection);
   void observe(int observer, const ObserveHead& wish, Peer connection);
   void shard_is_here(int shard, uint64_t executed, Peer connection);
-  void from_shard(int shard, Head head);  // staged, report, norms
+  void from_shard(int shard, Head head);  // staged, report, norms, missing
   void is_gone(PeerRole role, int id, Peer connection);
   void tick();
 
@@ -45,6 +45,7 @@ class CoordinatorService : public ShardUplink {
   void staged(int worker, const PushNews& push) override;
   void reported(const ShardReport& report) override;
   void norms(uint64_t index, std::vector<SquaredNorms> norms) override;
+  void missing(int worker, uint64_t sequence) override;
 
   bool over() const { return over_; }            // the run is
   bool everybody_left() const { return left_; }  // and all workers have been told, and have left
@@ -58,13 +59,17 @@ class CoordinatorService : public ShardUplink {
   };
 
   int64_t now_ns();
+  void snapshot();
+  void keep_statistics(int worker);
   void deliver(const Coordinator::Outgoing& outgoing);
   void send_go(const Coordinator::Outgoing::Go& go, const std::vector<Command>& commands);
-  void to_shards(const Head& head);
+  void to_shards(const Message& message);
   void shard_news(int shard, const Head& head);
   void sum_norms(int shard, NormsHead head);
+  void expel_for_missing(int shard, const MissingHead& missing);
   void answer(int observer, const ObserveHead& wish, const Peer& connection);
-  std::string metrics_text(bool with_workers) const;
+  enum class MetricsOf : uint8_t { workers, shards, run };  // the run alone, its shards, too, and its workers, too
+  std::string metrics_text(MetricsOf detail) const;
 
   const ServerOptions& options_;
   Strand& strand_;
@@ -81,7 +86,11 @@ class CoordinatorService : public ShardUplink {
   std::map<int, ShardLoad> loads_;    // of all but our own
   std::set<int> forgotten_;           // shards that were away need to hear of them
   WorkerStatistics statistics_;
-  std::vector<std::function<void()>> until_step_;  // answers to observers that wait for the end of a round
+  std::map<int, std::function<void()>> until_step_;    // answers to observers that wait for the end of a round
+  uint64_t snapshot_at_ = options_.events_of_journal;  // events in the journal
+
+  std::mutex told_mutex_;
+  std::map<int, std::vector<float>> told_statistics_;  // that the strand has not taken yet
 
   bool was_over_ = false;  // when it started: workers that were not told may still call
   std::atomic<bool> over_ = false, left_ = false;

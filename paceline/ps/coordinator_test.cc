@@ -70,7 +70,8 @@ TEST(CoordinatorTest, AJoinGivesSamplesAndParameters) {
   const Outgoing out = coordinator.join(1, 77, 5);
   ASSERT_EQ(out.events.size(), 1u);
   EXPECT_EQ(out.events[0], (CoordinatorEvent{.time_ns = 5, .worker = 1, .incarnation = 77}));
-  EXPECT_THAT(out.commands, ElementsAre(Command{.index = 1, .decision = {.kind = Kind::release, .worker = 1}}));
+  EXPECT_THAT(out.commands,
+              ElementsAre(Command{.index = 1, .sequence = 1, .decision = {.kind = Kind::release, .worker = 1}}));
   ASSERT_EQ(out.go.size(), 1u);
   EXPECT_EQ(out.go[0].worker, 1);
   EXPECT_EQ(out.go[0].assignment->sequence, 1u);
@@ -150,8 +151,9 @@ TEST(CoordinatorTest, NewsThatCannotBeIsRefused) {
   refused([](PushNews& news) { news.version = 1; });
   refused([](PushNews& news) { news.samples = 0; });
   refused([](PushNews& news) { news.rate = -1; });
+  refused([](PushNews& news) { news.samples = 2; });  // more than it was given: it would outweigh the others
   coordinator.staged(0, 0, right, 1);
-  refused([](PushNews& news) { news.samples = 2; });  // not what shard 0 was told
+  refused([](PushNews& news) { news.rate = 0.25; });  // not what shard 0 was told
   EXPECT_THROW(coordinator.staged(2, 0, right, 1), PeerError);
   EXPECT_EQ(coordinator.staged(1, 0, right, 1).events.size(), 1u);
 }

@@ -120,6 +120,12 @@ std::optional<uint64_t> number_of(const std::string& name, std::string_view endi
   throw FileError(fmt::format("cannot {} '{}': {}", what, path.string(), std::strerror(errno)));
 }
 
+int open_file(const std::filesystem::path& path) {
+  const int descriptor = ::open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_APPEND, 0600);
+  if (descriptor < 0) fail("open", path);
+  return descriptor;
+}
+
 }  // namespace
 
 std::filesystem::path Journal::state_path(uint64_t number) const {
@@ -132,7 +138,7 @@ std::filesystem::path Journal::journal_path(uint64_t number) const {
 Journal::Journal(std::filesystem::path folder) : folder_(std::move(folder)) {
   make_directories(folder_);
   const std::filesystem::path lock = folder_ / "coordinator.lock";
-  lock_ = ::open(lock.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  lock_ = ::open(lock.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
   if (lock_ < 0) fail("open", lock);
   try {
     if (::flock(lock_, LOCK_EX | LOCK_NB) != 0)
@@ -159,10 +165,7 @@ Journal::~Journal() {
 
 void Journal::open_journal() {
   const std::filesystem::path path = journal_path(number_);
-  const int opened = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_APPEND, 0600);
-  if (opened < 0) fail("open", path);
-  if (descriptor_ >= 0) ::close(descriptor_);
-  descriptor_ = opened;
+  descriptor_ = open_file(path);
   records_ = events_of(read_file(path), number_, path).size();
   if (::ftruncate(descriptor_, static_cast<off_t>(records_ * kRecordBytes)) != 0) fail("shorten", path);
 }
@@ -222,9 +225,20 @@ void Journal::snapshot(const std::string& state) {
   put(at, checksum(next, state));
   text.append(sum.data(), sum.size());
   text += state;
-  replace_file(state_path(next), text);  // from here on it counts, and the old journal does not
+  // The next journal first: where that fails, or the state does not get its name, nothing has changed.
+  const int opened = open_file(journal_path(next));
+  try {
+    replace_file(state_path(next), text);  // from here on it counts, and the old journal does not
+  } catch (const FileError&) {
+    if (::unlink(state_path(next).c_str()) == 0 || !std::filesystem::is_regular_file(state_path(next))) {
+      ::close(opened);
+      ::unlink(journal_path(next).c_str());
+      throw;
+    }  // it has its name, and cannot lose it: only flushing failed
+  }
+  ::close(std::exchange(descriptor_, opened));
   number_ = next;
-  open_journal();
+  records_ = 0;
   remove_older();
 }
 

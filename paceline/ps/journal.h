@@ -33,8 +33,9 @@ class Journal {
   Journal& operator=(const Journal&) = delete;
 
   JournalContents recover() const;
-  void append(const CoordinatorEvent& event);     // throws FileError: then it is not there
-  void snapshot(const std::string& state);        // instead of all that was there before
+  void append(const CoordinatorEvent& event);  // throws FileError: then it is not there
+  // Instead of all that was there before. Throws FileError: then that is still there, and appending goes on.
+  void snapshot(const std::string& state);
   uint64_t appended() const { return records_; }  // events since the snapshot
 
  private:

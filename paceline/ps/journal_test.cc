@@ -39,6 +39,28 @@ std::vector<CoordinatorEvent> events_up_to(uint64_t end, uint64_t begin = 0) {
 
 JournalContents contents_of(const std::filesystem::path& folder) { return Journal(folder).recover(); }
 
+TEST(Journal, GoesOnWhereASnapshotCannotBeWritten) {
+  for (const char* in_the_way : {"coordinator.1.state.writing", "coordinator.1.state", "coordinator.1.journal"}) {
+    const TestFolder folder;
+    {
+      Journal journal(folder.path());
+      journal.append(event_number(0));
+      std::filesystem::create_directories(folder.path() / in_the_way / "full");
+      EXPECT_THROW(journal.snapshot("state"), FileError) << in_the_way;
+      journal.append(event_number(1));
+      EXPECT_EQ(journal.appended(), 2u);
+      std::filesystem::remove_all(folder.path() / in_the_way);
+    }
+    EXPECT_EQ(contents_of(folder.path()).events, events_up_to(2)) << in_the_way;
+    EXPECT_FALSE(contents_of(folder.path()).state);
+    Journal journal(folder.path());
+    journal.snapshot("state");  // and can be made later
+    journal.append(event_number(2));
+    EXPECT_EQ(journal.recover().state, "state");
+    EXPECT_EQ(journal.recover().events, events_up_to(3, 2));
+  }
+}
+
 TEST(JournalTest, GivesBackWhatWasAppended) {
   const TestFolder folder;
   {

@@ -14,14 +14,12 @@
 namespace paceline {
 namespace {
 
-constexpr uint32_t kProtocol = 1;
 constexpr uint64_t kMostCounted = uint64_t{1} << 53;  // what a double holds exactly; no run counts further
 constexpr uint64_t kMostSamples = uint64_t{1} << 40;  // of one gradient, as the policies take it
 constexpr size_t kFingerprintBytes = 64;
 constexpr size_t kMostRunBytes = 200;
 constexpr size_t kMostStateBytes = 100;
 constexpr size_t kMostMetricsBytes = 32 * 1024;
-constexpr size_t kMostNorms = 4000;
 
 void refuse_if(bool wrong, const char* what) {
   if (wrong)
@@ -177,23 +175,6 @@ void lease(Io& io, T& lease) {
   }
 }
 
-template <class Io, class T>
-void norms(Io& io, T& norms) {
-  if constexpr (Io::kReads) {
-    const uint64_t size = io.number(4);
-    refuse_if(size > kMostNorms, "too many norms");
-    refuse_if(size * 16 != io.left(), "its length is not that of its norms");
-    norms.resize(size);
-  } else {
-    CHECK_LE(norms.size(), kMostNorms);
-    io.number(norms.size(), 4);
-  }
-  for (auto& norm : norms) {
-    real(io, norm.weights);
-    real(io, norm.gradient);
-  }
-}
-
 // ---- the heads ----
 
 template <class T, class Head>
@@ -206,9 +187,9 @@ void fields(Io& io, T& head) {
     refuse_if(role > static_cast<uint64_t>(PeerRole::shard), "an unknown role");
     head.role = static_cast<PeerRole>(role);
     head.protocol = static_cast<uint32_t>(io.number(4));
-    if (head.protocol != kProtocol)  // what follows may lie differently
+    if (head.protocol != kServerProtocol)  // what follows may lie differently
       throw PeerError(fmt::format("the other process speaks protocol {}, this one {}: run the same version everywhere",
-                                  head.protocol, kProtocol));
+                                  head.protocol, kServerProtocol));
   } else {
     io.number(static_cast<uint64_t>(head.role), 1);
     io.number(head.protocol, 4);
@@ -283,10 +264,7 @@ void fields(Io& io, T& head) {
 }
 template <class Io, class T>
 requires Either<T, NormsHead> || Either<T, WholeNormsHead>
-void fields(Io& io, T& head) {
-  count(io, head.index, 1);
-  norms(io, head.norms);
-}
+void fields(Io& io, T& head) { count(io, head.index, 1); }
 template <class Io, Either<ForgetHead> T>
 void fields(Io& io, T& head) {
   id(io, head.worker);
@@ -314,6 +292,12 @@ void fields(Io& io, T& head) {
   text(io, head.metrics, kMostMetricsBytes);
 }
 
+template <class Io, Either<MissingHead> T>
+void fields(Io& io, T& head) {
+  id(io, head.worker);
+  count(io, head.sequence);
+}
+
 template <size_t kKind = 0>
 Head read(size_t kind, HeadReader& reader) {
   if constexpr (kKind == std::variant_size_v<Head>) {
@@ -327,6 +311,20 @@ Head read(size_t kind, HeadReader& reader) {
 }
 
 }  // namespace
+
+Body body_of(std::vector<SquaredNorms> norms) {
+  const auto kept = std::make_shared<const std::vector<SquaredNorms>>(std::move(norms));
+  return {std::as_bytes(std::span(*kept)), kept};
+}
+
+std::vector<SquaredNorms> norms_from(const Body& body) {
+  static_assert(sizeof(SquaredNorms) == 2 * sizeof(double) && std::is_trivially_copyable_v<SquaredNorms>);
+  refuse_if(body.size() % sizeof(SquaredNorms) != 0 || body.size() / sizeof(SquaredNorms) > kMostNorms,
+            "its body has no norms");
+  std::vector<SquaredNorms> norms(body.size() / sizeof(SquaredNorms));
+  body.copy_to(std::as_writable_bytes(std::span(norms)));
+  return norms;
+}
 
 std::string to_wire(const Head& head) {
   HeadWriter writer;

@@ -4,7 +4,7 @@
 //   worker -> coordinator  (shard 0) join, heartbeat, leave
 //   coordinator -> worker  go
 //   shard -> worker        welcome, parameters (segments, after each release)
-//   shard -> coordinator   hello, staged, report, norms
+//   shard -> coordinator   hello, staged, report, norms, missing
 //   coordinator -> shard   command, whole_norms, forget
 //   observer -> coordinator  observe, leave; all shards answer with snapshot segments, shard 0 with news
 //
@@ -20,14 +20,17 @@
 
 #include "paceline/kernels/lars.h"
 #include "paceline/ps/coordinator.h"
+#include "paceline/ps/transport.h"
 
 namespace paceline {
 
 enum class PeerRole : uint8_t { worker, observer, shard };
 
+inline constexpr uint32_t kServerProtocol = 2;
+
 struct HelloHead {
   PeerRole role = PeerRole::worker;
-  uint32_t protocol = 1;
+  uint32_t protocol = kServerProtocol;
   int32_t id = 0;  // worker, observer, or shard
   uint64_t incarnation = 0;
   uint64_t executed = 0;    // of a shard that calls its coordinator
@@ -71,11 +74,10 @@ struct ReportHead {
 };
 struct NormsHead {
   uint64_t index = 0;
-  std::vector<SquaredNorms> norms;  // at most 4,000 tensors
+  std::vector<SquaredNorms> norms;  // of all tensors; on the wire they are the body
 };
-struct WholeNormsHead {
+struct WholeNormsHead {  // the body: the norms
   uint64_t index = 0;
-  std::vector<SquaredNorms> norms;
 };
 struct ForgetHead {
   int32_t worker = 0;
@@ -101,9 +103,18 @@ struct NewsHead {      // the body, of a look at the states: SampleLeases::save(
   std::string metrics;  // JSON: counts, staleness, gap, per worker; ps/server.cc says what
 };
 
+struct MissingHead {  // a command was about a push that the shard does not have; it went on without
+  int32_t worker = 0;
+  uint64_t sequence = 0;
+};
+
 using Head = std::variant<HelloHead, WelcomeHead, JoinHead, HeartbeatHead, LeaveHead, PushHead, StatisticsHead, GoHead,
                           ParametersHead, CommandHead, StagedHead, ReportHead, NormsHead, WholeNormsHead, ForgetHead,
-                          ObserveHead, SnapshotHead, NewsHead>;
+                          ObserveHead, SnapshotHead, NewsHead, MissingHead>;
+
+inline constexpr size_t kMostNorms = 500'000;  // tensors of a model; a body takes them
+Body body_of(std::vector<SquaredNorms> norms);
+std::vector<SquaredNorms> norms_from(const Body& body);  // throws PeerError
 
 std::string to_wire(const Head& head);
 Head head_from(std::string_view wire);  // throws PeerError

@@ -27,7 +27,6 @@ std::vector<Head> examples() {
   const Command command = {.index = 3,
                            .sequence = 7,
                            .decision = {.kind = Decision::Kind::merge, .worker = 2, .version = 1, .factor = -0.5}};
-  const std::vector<SquaredNorms> norms = {{.weights = 1.5, .gradient = 2}, {.weights = 0, .gradient = 1e300}};
   return {
       HelloHead{.role = PeerRole::shard,
                 .id = 3,
@@ -47,13 +46,14 @@ std::vector<Head> examples() {
       StagedHead{.worker = 4, .push = kPush},
       ReportHead{.report = {.index = 5, .noise = {.samples = 1, .samples_squared = 2, .mean_norm2 = 3, .spread = 4}},
                  .load = {.bytes_in = 6, .bytes_out = 7, .busy_s = 0.5}},
-      NormsHead{.index = 6, .norms = norms},
-      WholeNormsHead{.index = 7, .norms = norms},
+      NormsHead{.index = 6},
+      WholeNormsHead{.index = 7},
       ForgetHead{.worker = 8},
       ObserveHead{.weights = true, .states = false},
       SnapshotHead{
           .version = 2, .index = 3, .steps = 6, .rate = 0.5, .state = "weights", .offset = 4, .count = 5, .last = true},
-      NewsHead{.index = 1, .used_samples = 2, .steps = 3, .over = true, .metrics = "{\"k\": 4}"}};
+      NewsHead{.index = 1, .used_samples = 2, .steps = 3, .over = true, .metrics = "{\"k\": 4}"},
+      MissingHead{.worker = 9, .sequence = 10}};
 }
 
 template <class T>
@@ -85,7 +85,7 @@ TEST(Protocol, EveryKindComesBackAsItWas) {
 TEST(Protocol, EveryFieldComesBack) {
   const auto hello = there_and_back(std::get<HelloHead>(examples()[0]));
   EXPECT_EQ(hello.role, PeerRole::shard);
-  EXPECT_EQ(hello.protocol, 1u);
+  EXPECT_EQ(hello.protocol, kServerProtocol);
   EXPECT_EQ(hello.id, 3);
   EXPECT_EQ(hello.incarnation, ~uint64_t{0});
   EXPECT_EQ(hello.executed, 88u);
@@ -111,9 +111,11 @@ TEST(Protocol, EveryFieldComesBack) {
   EXPECT_EQ(report.noise.samples_squared, 2);
   EXPECT_EQ(report.noise.mean_norm2, 3);
   EXPECT_EQ(report.noise.spread, 4);
-  const auto norms = there_and_back(std::get<NormsHead>(examples()[12]));
-  ASSERT_EQ(norms.norms.size(), 2u);
-  EXPECT_EQ(norms.norms[1].gradient, 1e300);
+  const auto norms = norms_from(body_of({{.weights = 1.5, .gradient = 2}, {.weights = 0, .gradient = 1e300}}));
+  ASSERT_EQ(norms.size(), 2u);
+  EXPECT_EQ(norms[1].gradient, 1e300);
+  EXPECT_EQ(there_and_back(std::get<MissingHead>(examples()[18])).worker, 9);
+  EXPECT_EQ(there_and_back(std::get<MissingHead>(examples()[18])).sequence, 10u);
   const auto snapshot = there_and_back(std::get<SnapshotHead>(examples()[16]));
   EXPECT_EQ(snapshot.state, "weights");
   EXPECT_EQ(snapshot.count, 5u);
@@ -129,9 +131,12 @@ TEST(Protocol, IsLittleEndianAfterTheKind) {
 }
 
 TEST(Protocol, TheLargestHeadsFitIntoAMessage) {
-  EXPECT_LE(to_wire(NormsHead{.index = 1, .norms = std::vector<SquaredNorms>(4000)}).size(), kMostHeadBytes);
   EXPECT_LE(to_wire(NewsHead{.metrics = std::string(32 * 1024, ' ')}).size(), kMostHeadBytes);
-  EXPECT_EQ(there_and_back(NormsHead{.index = 1, .norms = std::vector<SquaredNorms>(4000)}).norms.size(), 4000u);
+  const Body most = body_of(std::vector<SquaredNorms>(kMostNorms));
+  EXPECT_LE(most.size(), TransportLimits{}.body_bytes);
+  EXPECT_EQ(norms_from(most).size(), kMostNorms);
+  EXPECT_THROW(norms_from(body_of(std::vector<SquaredNorms>(kMostNorms + 1))), PeerError);
+  EXPECT_THROW(norms_from(Body(std::as_bytes(std::span("12345678", 8)), nullptr)), PeerError);
 }
 
 TEST(Protocol, WhatIsOutOfRangeIsRefused) {
@@ -152,7 +157,7 @@ TEST(Protocol, WhatIsOutOfRangeIsRefused) {
     return refusal(head);
   };
   EXPECT_EQ(hello([](HelloHead&) {}), "");
-  EXPECT_THAT(hello([](HelloHead& h) { h.protocol = 2; }), HasSubstr("protocol 2"));
+  EXPECT_THAT(hello([](HelloHead& h) { h.protocol = 1; }), HasSubstr("protocol 1"));
   EXPECT_THAT(hello([](HelloHead& h) { h.role = static_cast<PeerRole>(3); }), HasSubstr("role"));
   EXPECT_THAT(hello([](HelloHead& h) { h.id = -1; }), HasSubstr("negative"));
   EXPECT_THAT(hello([](HelloHead& h) { h.fingerprint.pop_back(); }), HasSubstr("fingerprint"));
@@ -191,11 +196,6 @@ TEST(Protocol, TextsAreNotLongerThanAgreed) {
   const std::string news = to_wire(NewsHead{.index = 1});
   EXPECT_EQ(text_of(news, news.size() - 4, 32 * 1024), "");
   EXPECT_THAT(text_of(news, news.size() - 4, 32 * 1024 + 1), HasSubstr("too long"));
-  std::string norms = to_wire(NormsHead{.index = 1});
-  norms[9] = static_cast<char>(4001 & 0xff);
-  norms[10] = static_cast<char>(4001 >> 8);
-  norms.append(4001 * 16, '\0');
-  EXPECT_THROW(head_from(norms), PeerError);
   EXPECT_THROW(to_wire(HelloHead{.fingerprint = kFingerprint, .run = std::string(201, 'r')}), InternalError);
 }
 

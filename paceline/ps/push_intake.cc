@@ -55,11 +55,11 @@ void PushIntake::stand_up(int worker, const Connection* connection) {
   if (found != seats_.end() && found->second->connection.get() == connection) seats_.erase(found);
 }
 
-PushIntake::Target PushIntake::release(int worker) {
+PushIntake::Target PushIntake::release(int worker, uint64_t sequence) {
   const auto seat = seat_of(worker);
   if (!seat) return {};
   const std::lock_guard lock(seat->mutex);
-  seat->released = true;
+  seat->released = sequence;
   return {seat->connection, seat->incarnation};
 }
 
@@ -72,8 +72,9 @@ uint64_t PushIntake::pushed_by(int worker) const {
 void PushIntake::forget(int worker) {
   if (const auto seat = seat_of(worker)) {
     const std::lock_guard lock(seat->mutex);
-    if (seat->released && seat->connection) seat->connection->close("this worker has left, or was silent for too long");
-    seat->released = false;
+    if (seat->released > 0 && seat->connection)
+      seat->connection->close("this worker has left, or was silent for too long");
+    seat->released = 0;
     seat->whole.reset();
     seat->sequence = 0;
     shard_.forget(worker);
@@ -90,9 +91,12 @@ std::optional<PushNews> PushIntake::take(int worker, const Connection* connectio
   if (!seat) throw PeerError("this worker has another connection, or has left");
   const std::lock_guard lock(seat->mutex);
   if (seat->connection.get() != connection) throw PeerError("this worker has another connection");
-  if (!seat->released) throw PeerError("a push of a worker that was given no parameters");
+  if (seat->released == 0) throw PeerError("a push of a worker that was given no parameters");
   const uint64_t sequence = head.push.sequence;
-  if (sequence == 0) throw PeerError("pushes count from 1");
+  if (sequence != seat->released) {
+    throw PeerError(
+        fmt::format("worker {} pushed number {}, but its assignment is number {}", worker, sequence, seat->released));
+  }
   if (head.offset > shard_.count() || head.count > shard_.count() - head.offset) {
     throw PeerError(fmt::format("a segment of elements {} to {} of a shard of {}", head.offset,
                                 head.offset + head.count, shard_.count()));

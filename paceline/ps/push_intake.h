@@ -33,12 +33,13 @@ class PushIntake {
   // cannot be: the connection is to be closed.
   std::optional<PushNews> take(int worker, const Connection* connection, const PushHead& head, const Body& body);
 
-  // Where the worker's parameters go; nothing when it is not connected. From now on it may push.
+  // Where the worker's parameters go; nothing when it is not connected. From now on it may make the push of this
+  // sequence number, and no other: a worker cannot overwrite a gradient that a command will be about.
   struct Target {
     std::shared_ptr<Connection> connection;
     uint64_t incarnation = 0;
   };
-  Target release(int worker);
+  Target release(int worker, uint64_t sequence);
   uint64_t pushed_by(int worker) const;  // which incarnation's its last whole push is
 
   // Its gradient's place is free, and what still arrives for it refused: its connection is closed, unless it is that of
@@ -60,8 +61,8 @@ class PushIntake {
     std::shared_ptr<Connection> connection;
     std::unique_ptr<Codec> codec;
     std::vector<float> scratch;  // for wire bytes that are not in one piece; floats, for their alignment
-    bool released = false;
-    uint64_t sequence = 0;  // of the push that arrives
+    uint64_t released = 0;       // the sequence number that it may push; 0: it has been sent no parameters
+    uint64_t sequence = 0;       // of the push that arrives
     Coverage arrived;
     std::optional<PushNews> whole;
   };

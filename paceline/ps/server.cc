@@ -61,7 +61,9 @@ class ParameterServer::Running : public ConnectionHandler {
 
  private:
   struct Caller {
-    bool known = false;
+    std::weak_ptr<Connection> connection;
+    steady_clock::time_point since = steady_clock::now();
+    bool known = false, joined = false;
     HelloHead hello;
   };
 
@@ -69,8 +71,8 @@ class ParameterServer::Running : public ConnectionHandler {
   void fail(std::exception_ptr failure);
   void hear(const std::shared_ptr<Connection>& connection, Caller& caller, const Message& message);
   void greet(const std::shared_ptr<Connection>& connection, Caller& caller, const Head& head);
-  void from_worker(const std::shared_ptr<Connection>& connection, const HelloHead& hello, const Head& head,
-                   const Body& body);
+  void from_worker(const std::shared_ptr<Connection>& connection, Caller& caller, const Head& head, const Body& body);
+  void close_those_without_hello();
   void tick();  // again and again
   const ServerOptions options_;
   const std::string fingerprint_;
@@ -117,7 +119,7 @@ ParameterServer::Running::Running(ServerOptions options, std::span<const float> 
   }
   transport_ = serve(options_.listen, options_.security, options_.limits, *this, small() ? 1 : 2, options_.log);
   if (link_) link_->start(*shard_);
-  if (coordinator_) ticker_ = start_quiet_thread([this] { tick(); });
+  ticker_ = start_quiet_thread([this] { tick(); });
 }
 
 ParameterServer::Running::~Running() {
@@ -143,10 +145,25 @@ void ParameterServer::Running::tick() {
   std::unique_lock lock(mutex_);
   while (!changed_.wait_for(lock, kTick, [&] { return stopping_; })) {
     lock.unlock();
-    coordinator_->tick();
+    close_those_without_hello();
+    if (coordinator_) coordinator_->tick();
     lock.lock();
-    if (coordinator_->over()) changed_.notify_all();
+    if (coordinator_ && coordinator_->over()) changed_.notify_all();
   }
+}
+
+// Connections are limited: whoever may connect but says nothing must not keep workers out.
+void ParameterServer::Running::close_those_without_hello() {
+  const auto began_before = steady_clock::now() - milliseconds(options_.limits.connect_timeout_ms);
+  std::vector<std::shared_ptr<Connection>> silent;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [key, caller] : callers_) {
+      if (caller->known || caller->since > began_before) continue;
+      if (auto connection = caller->connection.lock()) silent.push_back(std::move(connection));
+    }
+  }
+  for (const auto& connection : silent) connection->close("it did not say hello in time");
 }
 
 void ParameterServer::Running::wait(std::stop_token stop) {
@@ -178,8 +195,10 @@ std::string ParameterServer::Running::metrics() {
 }
 
 void ParameterServer::Running::opened(const std::shared_ptr<Connection>& connection) {
+  const auto caller = std::make_shared<Caller>();
+  caller->connection = connection;
   const std::lock_guard lock(mutex_);
-  callers_.emplace(connection.get(), std::make_shared<Caller>());
+  callers_.emplace(connection.get(), caller);
 }
 
 void ParameterServer::Running::closed(const std::shared_ptr<Connection>& connection, const std::string&) {
@@ -214,17 +233,17 @@ void ParameterServer::Running::received(const std::shared_ptr<Connection>& conne
 
 void ParameterServer::Running::hear(const std::shared_ptr<Connection>& connection, Caller& caller,
                                     const Message& message) {
-  const Head head = head_from(message.head);
+  Head head = head_from(message.head);
   if (!caller.known) return greet(connection, caller, head);
   const HelloHead& hello = caller.hello;
-  if (hello.role == PeerRole::worker) return from_worker(connection, hello, head, message.body);
+  if (hello.role == PeerRole::worker) return from_worker(connection, caller, head, message.body);
   if (hello.role == PeerRole::shard && coordinator_) {
-    if (const auto* norms = std::get_if<NormsHead>(&head);
-        norms && norms->norms.size() != options_.map.tensors().size()) {
-      throw PeerError("norms of another model");
+    if (auto* norms = std::get_if<NormsHead>(&head)) {
+      norms->norms = norms_from(message.body);
+      if (norms->norms.size() != options_.map.tensors().size()) throw PeerError("norms of another model");
     }
     if (!std::holds_alternative<StagedHead>(head) && !std::holds_alternative<ReportHead>(head) &&
-        !std::holds_alternative<NormsHead>(head)) {
+        !std::holds_alternative<NormsHead>(head) && !std::holds_alternative<MissingHead>(head)) {
       throw PeerError("shards send nothing of the kind");
     }
     return coordinator_->from_shard(hello.id, head);
@@ -263,8 +282,9 @@ void ParameterServer::Running::greet(const std::shared_ptr<Connection>& connecti
   if (hello->role == PeerRole::shard) coordinator_->shard_is_here(hello->id, hello->executed, connection);
 }
 
-void ParameterServer::Running::from_worker(const std::shared_ptr<Connection>& connection, const HelloHead& hello,
+void ParameterServer::Running::from_worker(const std::shared_ptr<Connection>& connection, Caller& caller,
                                            const Head& head, const Body& body) {
+  const HelloHead& hello = caller.hello;
   if (const auto* push = std::get_if<PushHead>(&head)) {
     // A long push is a sign of life, too: heartbeats wait behind it.
     if (coordinator_ && !push->last) coordinator_->heartbeat(hello.id);
@@ -272,7 +292,11 @@ void ParameterServer::Running::from_worker(const std::shared_ptr<Connection>& co
   }
   if (!coordinator_) throw PeerError("workers send gradients to this shard, and nothing else");
   if (std::holds_alternative<HeartbeatHead>(head)) return coordinator_->heartbeat(hello.id);
-  if (std::holds_alternative<JoinHead>(head)) return coordinator_->join(hello.id, hello.incarnation, connection);
+  if (std::holds_alternative<JoinHead>(head)) {
+    // Each join is a line in the journal and all parameters on their way.
+    if (std::exchange(caller.joined, true)) throw PeerError("a worker joins once on a connection");
+    return coordinator_->join(hello.id, hello.incarnation, connection);
+  }
   if (std::holds_alternative<LeaveHead>(head)) return coordinator_->leave(hello.id, hello.incarnation);
   if (std::holds_alternative<StatisticsHead>(head)) return coordinator_->statistics(hello.id, body);
   throw PeerError("workers send nothing of the kind");

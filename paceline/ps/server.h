@@ -47,6 +47,7 @@ struct ServerOptions {
   std::optional<ServerRestart>
       restart;  // where the run goes on; not used where the state folder has the run's state already
   uint64_t segment_elements = 1 << 18;  // of parameters on the wire
+  uint64_t events_of_journal = 10'000;  // then a snapshot takes their place
   Log* log = nullptr;
 };
 

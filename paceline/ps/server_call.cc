@@ -8,8 +8,8 @@ namespace paceline {
 
 std::string why_not_welcome(const HelloHead& hello, const std::string& fingerprint, const std::string& run, int shard,
                             int shards) {
-  if (hello.protocol != HelloHead{}.protocol) {
-    return fmt::format("the server speaks protocol {}, not {}; use the same Paceline everywhere", HelloHead{}.protocol,
+  if (hello.protocol != kServerProtocol) {
+    return fmt::format("the server speaks protocol {}, not {}; use the same Paceline everywhere", kServerProtocol,
                        hello.protocol);
   }
   if (hello.run != run) {

@@ -54,7 +54,7 @@ TEST_F(StrangersTest, AreToldWhatIsWrongWithThem) {
   wrong.role = PeerRole::shard;
   EXPECT_THAT(answer_to(wrong), HasSubstr("shard 1 calls shard 0 of 1"));
   wrong = hello(0);
-  wrong.protocol = 2;
+  wrong.protocol = kServerProtocol + 1;
   EXPECT_THAT(answer_to(wrong), HasSubstr("protocol"));
 
   WorkerOptions options = worker(0);
@@ -135,6 +135,31 @@ TEST_F(StrangersTest, WrongSegmentsAreRefused) {
   }
 }
 
+TEST_F(StrangersTest, JoinOnceOnAConnection) {
+  const auto line = connect(servers_.addresses()[0], {}, {});
+  line->send({to_wire(Head(hello(0))), {}});
+  line->receive(kPatienceMs);
+  line->send({to_wire(Head(JoinHead{})), {}});
+  line->receive(kPatienceMs);
+  line->send({to_wire(Head(JoinHead{})), {}});
+  EXPECT_THAT(error_of([&] {
+                for (;;) line->receive(kPatienceMs);
+              }),
+              HasSubstr("a worker joins once on a connection"));
+}
+
+TEST(ServerStrangers, WithoutHelloAreNotWaitedFor) {
+  const MemoryFolder folder;
+  const ToyRun run = {.shards = 2, .elements = 2'000, .folder = folder.path()};
+  for (int shard = 0; shard < 2; ++shard) {  // also one that has no coordinator
+    ServerOptions options = run.server(shard, "127.0.0.1:9");
+    options.limits.connect_timeout_ms = 100;
+    ParameterServer server(options, run.initial(shard));
+    const auto line = connect(server.address(), {}, {});
+    EXPECT_THAT(error_of([&] { line->receive(kPatienceMs); }), HasSubstr("did not say hello in time"));
+  }
+}
+
 TEST(ServerWorker, GivesUpWhenServersStayAwayAndSaysWhatToDo) {
   const MemoryFolder folder;
   ToyRun run;
@@ -206,7 +231,7 @@ Head random_head(const RandomKey& key, const HelloHead& hello) {
     case 8:
       return ReportHead{{.index = 1 + key.below(4, 100)}};
     case 9:
-      return NormsHead{.index = 1, .norms = {{1, 1}}};
+      return NormsHead{.index = 1};
     case 10:
       return ForgetHead{.worker = 0};
     default:

@@ -10,6 +10,7 @@
 #include <numeric>
 #include <optional>
 
+#include "paceline/ps/state_names.h"
 #include "paceline/ps/test_grpc_tsan.h"
 #include "paceline/ps/test_run.h"
 
@@ -80,6 +81,34 @@ TEST(ParameterServer, SumsTheNormsOfLarsOverShards) {
   }
   EXPECT_THAT(ends[1], Pointwise(FloatNear(1e-5f), ends[0]));
   EXPECT_THAT(ends[0], testing::Not(Pointwise(FloatNear(1e-5f), ToyRun{}.initial())));
+}
+
+TEST(ParameterServer, NormsOfManyTensorsTravelBetweenShards) {
+  const MemoryFolder folder;
+  ToyRun run = {.shards = 2, .steps = 2, .folder = folder.path(), .single_tensors = 6'000};
+  run.update = {.optimizer = "lars", .eta = 0.1};
+  EXPECT_NE(train(run), run.initial());
+}
+
+TEST(ParameterServer, GoesOnWhereTheJournalCannotBecomeASnapshot) {
+  const MemoryFolder folder;
+  const ToyRun run = {.elements = 2'000, .folder = folder.path()};
+  ServerOptions options = run.server(0);
+  std::filesystem::create_directories(options.state_folder / kJournalFolder / "coordinator.1.state.writing");
+  std::filesystem::permissions(options.state_folder, static_cast<std::filesystem::perms>(0700));
+  std::vector<std::string> lines;
+  Log log([&](std::string_view line) { lines.emplace_back(line); });
+  options.events_of_journal = 4;
+  options.log = &log;
+  {
+    ParameterServer server(options, run.initial());
+    std::vector<std::jthread> workers;
+    for (int id = 0; id < run.workers; ++id) {
+      workers.emplace_back([&, id] { EXPECT_NO_THROW(work(run, run.worker(id, {server.address()}))); });
+    }
+    EXPECT_NO_THROW(server.wait({}));
+  }
+  EXPECT_THAT(lines, testing::Contains(testing::HasSubstr("goes on without a snapshot")));
 }
 
 TEST(ParameterServer, GradientsTravelInFewerBytes) {

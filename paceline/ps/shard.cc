@@ -72,10 +72,38 @@ void Shard::check(const Command& command) const {
   }
 }
 
-// What the numbers will be after the command; its work on the arrays follows from them.
-void Shard::prepare(const Command& command, std::span<const SquaredNorms> whole) {
+bool Shard::has_gradients(const Command& command) const {
   const Decision& decision = command.decision;
-  const auto b = static_cast<double>(decision.samples);
+  if (decision.kind == Kind::step) return file_.now().samples > 0;
+  if (!uses_gradient(decision.kind)) return true;
+  if (!has_staged(decision.worker, command.sequence)) return false;
+  if (decision.kind != Kind::merge_mean) return true;
+  const auto of_version = [&](const ShardNumbers::Mean& mean) { return mean.version == decision.version; };
+  const auto& means = file_.now().means;
+  const bool kept = std::ranges::any_of(means, of_version);  // execute() refuses a version that is not
+  return !kept || std::ranges::any_of(means, [&](const auto& mean) { return of_version(mean) && mean.samples > 0; });
+}
+
+ShardReport Shard::leave_out(const Command& command) {
+  const Decision& decision = command.decision;
+  CHECK_EQ(command.index, file_.now().executed + 1);
+  if (is_step(decision.kind)) CHECK_EQ(decision.version, file_.now().version + 1);
+  Command nothing = command;
+  nothing.decision.kind = Kind::drop;
+  nothing.decision.worker = std::max(decision.worker, 0);
+  begin_numbers(nothing);
+  if (is_step(decision.kind)) file_.next().version = decision.version;
+  if (decision.kind == Kind::step) {
+    file_.next().place = -1;
+    end_round();
+  }
+  file_.begin();
+  carry_out();
+  return last_report();
+}
+
+void Shard::begin_numbers(const Command& command) {
+  const Decision& decision = command.decision;
   const ShardNumbers& now = file_.now();
   ShardNumbers& next = file_.next();
   next = now;
@@ -86,7 +114,25 @@ void Shard::prepare(const Command& command, std::span<const SquaredNorms> whole)
   next.mean_norm2 = next.spread = 0;
   next.place = decision.kind == Kind::step || decision.kind == Kind::release ? -1 : staging_.place_of(decision.worker);
   std::ranges::copy(file_.rates_now(), file_.rates_next().begin());
+}
 
+// The mean stays where it is; the next round's takes the place of the oldest.
+void Shard::end_round() {
+  const ShardNumbers& now = file_.now();
+  ShardNumbers& next = file_.next();
+  next.means[now.mean] = {.version = now.version, .samples = now.samples};
+  next.mean = (now.mean + 1) % (static_cast<uint64_t>(update_.history) + 1);
+  next.means[next.mean] = {};
+  next.samples = next.samples_squared = 0;
+}
+
+// What the numbers will be after the command; its work on the arrays follows from them.
+void Shard::prepare(const Command& command, std::span<const SquaredNorms> whole) {
+  begin_numbers(command);
+  const Decision& decision = command.decision;
+  const auto b = static_cast<double>(decision.samples);
+  const ShardNumbers& now = file_.now();
+  ShardNumbers& next = file_.next();
   if (decision.kind == Kind::accumulate) {
     next.samples += b;
     next.samples_squared += b * b;
@@ -114,12 +160,7 @@ void Shard::prepare(const Command& command, std::span<const SquaredNorms> whole)
       }
     }
   }
-  if (decision.kind == Kind::step) {  // the mean stays where it is; the next round's takes the place of the oldest
-    next.means[now.mean] = {.version = now.version, .samples = now.samples};
-    next.mean = (now.mean + 1) % (static_cast<uint64_t>(update_.history) + 1);
-    next.means[next.mean] = {};
-    next.samples = next.samples_squared = 0;
-  }
+  if (decision.kind == Kind::step) end_round();
 }
 
 // Also after a restart: from here on everything comes from the file.

@@ -70,6 +70,11 @@ class Shard {
   // on other shards or are cut: the sum, shard by shard, of what norms() of every shard gave for this command. May be
   // left out where there is one shard.
   ShardReport execute(const Command& command, std::span<const SquaredNorms> whole = {});
+  // Whether the gradients that the command is about are here: the staged one, the round's for step, those of its
+  // version for merge_mean. Where they are missing (a journal can tell of a push that this file does not have),
+  // leave_out() takes the place of execute(): parameters stay as they are, a new version is counted.
+  bool has_gradients(const Command& command) const;
+  ShardReport leave_out(const Command& command);
   ShardReport last_report() const;  // of the command executed(), also after a restart
 
   // Of this shard's pieces of every tensor (0 of those that lie elsewhere): weights, and the gradient of the command,
@@ -102,6 +107,8 @@ class Shard {
 
  private:
   void check(const Command& command) const;
+  void begin_numbers(const Command& command);
+  void end_round();
   void prepare(const Command& command, std::span<const SquaredNorms> whole);
   void carry_out();
   void change_chunks(const ChunkWork& work);

@@ -135,17 +135,24 @@ bool ShardService::carry_out(const Command& command) {
   const Decision& decision = command.decision;
   const SteadyClock clock;
   const int64_t began_ns = clock.now_ns();
+  const bool there = shard_.has_gradients(command);
   const bool wants_norms = is_step(decision.kind) && options_.update.optimizer == "lars" && options_.map.shards() > 1;
   if (wants_norms && whole_index_ != command.index) {
     if (norms_told_ != command.index) {
       norms_told_ = command.index;
-      uplink_.norms(command.index, shard_.norms(command));
+      uplink_.norms(command.index,
+                    there ? shard_.norms(command) : std::vector<SquaredNorms>(options_.map.tensors().size()));
       busy_ns_ += clock.now_ns() - began_ns;
     }
     return false;
   }
-  const ShardReport report = wants_norms ? shard_.execute(command, whole_) : shard_.execute(command);
-  if (decision.kind == Kind::exchange) exchanged_[decision.worker] = intake_.pushed_by(decision.worker);
+  // One worker, or a journal that is newer than this file, must not end the server for good.
+  if (!there && decision.worker >= 0) uplink_.missing(decision.worker, command.sequence);
+  const ShardReport report = !there        ? shard_.leave_out(command)
+                             : wants_norms ? shard_.execute(command, whole_)
+                                           : shard_.execute(command);
+  if (decision.kind == Kind::exchange && there) exchanged_[decision.worker] = intake_.pushed_by(decision.worker);
+  if (decision.kind == Kind::exchange && !there) exchanged_.erase(decision.worker);
   executed_ = command.index;
   version_ = shard_.version();
   reports_.push_back(report);
@@ -164,7 +171,7 @@ void ShardService::release(const Command& command) {
   const int worker = command.decision.worker;
   if (worker >= Coordinator::kFirstObserver) {
     send_snapshot(command);
-  } else if (const PushIntake::Target target = intake_.release(worker); target.connection) {
+  } else if (const PushIntake::Target target = intake_.release(worker, command.sequence); target.connection) {
     send_parameters(command, target);
   }
 }

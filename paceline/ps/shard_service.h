@@ -30,6 +30,7 @@ class ShardUplink {
   virtual void staged(int worker, const PushNews& push) = 0;
   virtual void reported(const ShardReport& report) = 0;
   virtual void norms(uint64_t index, std::vector<SquaredNorms> norms) = 0;
+  virtual void missing(int worker, uint64_t sequence) = 0;  // a command was about a push that is not there
 };
 
 // An observer's place among the workers of release commands says what it wants to see, so that all shards know.

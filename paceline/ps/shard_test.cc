@@ -219,6 +219,37 @@ TEST(Shard, WhatCannotBeCarriedOutChangesNothing) {
                InternalError);  // a version that is not kept
 }
 
+TEST(Shard, CommandsWithoutTheirGradientsChangeNoParameters) {
+  for (const char* optimizer : {"sgd", "lars", "adam"}) {
+    Cluster cluster(kTensors, 1, {.optimizer = optimizer, .history = 1});
+    Shard& shard = cluster[0];
+    std::ranges::fill(shard.stage(0, 1), 1.0f);  // not all of it came
+    uint64_t index = 0;
+    const auto left_out = [&](uint64_t sequence, const Decision& decision) {
+      const Command command = {++index, sequence, decision};
+      ASSERT_FALSE(shard.has_gradients(command)) << optimizer << index;
+      EXPECT_EQ(shard.leave_out(command).index, index);
+    };
+    left_out(1, {.kind = Kind::accumulate, .worker = 0, .samples = 4});
+    left_out(1, {.kind = Kind::exchange, .worker = 7, .factor = 0.5});
+    left_out(1, {.kind = Kind::merge, .worker = 0, .factor = 0.5});
+    left_out(0, {.kind = Kind::step, .version = 1, .rate = 0.1});
+    left_out(2, {.kind = Kind::apply, .worker = 0, .version = 2, .rate = 0.1});
+    cluster.reopen();
+    EXPECT_EQ(cluster[0].executed(), 5u);
+    EXPECT_EQ(cluster[0].version(), 2u);
+    EXPECT_EQ(cluster.all(0), first_weights(0, cluster[0].count()));
+    EXPECT_THROW(cluster[0].stage(0, 1), PeerError);  // it is done with, and cannot come late
+    Cluster other(kTensors, 1, {.optimizer = optimizer, .history = 1});
+    for (Cluster* each : {&cluster, &other}) {
+      const bool late = each == &cluster;
+      each->execute({late ? 6u : 1u, 9, {.kind = Kind::accumulate, .worker = 0, .samples = 4}});
+      each->execute({late ? 7u : 2u, 0, {.kind = Kind::step, .version = late ? 3u : 1u, .rate = 0.1}});
+    }
+    EXPECT_EQ(cluster.all(0), other.all(0)) << optimizer;  // what comes next is as if nothing had been left out
+  }
+}
+
 TEST(Shard, LarsOfACutTensorWantsTheWholeNorms) {
   Cluster cluster(kTensors, 2, {.optimizer = "lars"});
   cluster.execute({1, 1, {.kind = Kind::accumulate, .worker = 0, .samples = 4}});

@@ -43,7 +43,13 @@ struct ToyRun {
   double rate = 0.05;
   ServerUpdate update;
 
-  ShardMap map() const { return {{{"w", elements - 1000, true}, {"b", 1000, false}}, shards}; }
+  uint64_t single_tensors = 0;  // of one element each, beside two large ones
+
+  ShardMap map() const {
+    std::vector<NamedLength> tensors = {{"w", elements - 1000 - single_tensors, true}, {"b", 1000, false}};
+    for (uint64_t i = 0; i < single_tensors; ++i) tensors.push_back({"s" + std::to_string(i), 1, true});
+    return {tensors, shards};
+  }
   uint64_t samples() const { return steps * share_samples * static_cast<uint64_t>(workers); }
 
   std::vector<float> initial() const {

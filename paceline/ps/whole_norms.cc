@@ -5,6 +5,7 @@
 #include <fstream>
 
 #include "paceline/core/check.h"
+#include "paceline/ps/protocol.h"
 
 namespace paceline {
 
@@ -16,11 +17,11 @@ WholeNorms::WholeNorms(std::filesystem::path file, int shards) : file_(std::move
     return;
   }
   in.read(reinterpret_cast<char*>(&size), sizeof(size));
-  if (in && size <= 4'000) {
+  if (in && size <= kMostNorms) {
     sum_.resize(size);
     in.read(reinterpret_cast<char*>(sum_.data()), static_cast<std::streamsize>(size * sizeof(SquaredNorms)));
   }
-  if (!in || size > 4'000) {
+  if (!in || size > kMostNorms) {
     throw FileError(fmt::format("{} is damaged; remove the server's state folder to begin anew", file_.string()));
   }
 }

@@ -3,18 +3,30 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <nlohmann/json.hpp>
 
 #include "paceline/core/error.h"
 
 namespace paceline {
+namespace {
+
+constexpr uint64_t kCountedExactly = 256;
+
+uint64_t staleness_class(uint64_t staleness) {
+  if (staleness < kCountedExactly) return staleness;
+  const int shift = std::bit_width(staleness) - 4;  // three binary digits stay after the first
+  return ((staleness >> shift) << shift) + (uint64_t{1} << (shift - 1));
+}
+
+}  // namespace
 
 void SyncCounts::observe(const SyncEvent& event, const std::vector<Decision>& decisions) {
   if (event.kind == SyncEvent::Kind::join) finished_[event.worker] = slowest();
   if (event.kind == SyncEvent::Kind::leave) finished_.erase(event.worker);
   if (event.kind == SyncEvent::Kind::push) {
     ++finished_[event.worker];
-    ++staleness_[version_ - event.version];
+    ++staleness_[staleness_class(version_ - event.version)];
   }
   largest_gap_ = std::max(largest_gap_, gap());
 
@@ -95,7 +107,8 @@ void SyncCounts::load(const std::string& text) {
       loaded.workers_[nlohmann::json::parse(id).get<int>()] = {of.at(0).get<uint64_t>(), of.at(1).get<uint64_t>(),
                                                                of.at(2).get<uint64_t>(), of.at(3).get<uint64_t>(),
                                                                of.at(4).get<uint64_t>()};
-    loaded.staleness_ = counts.at("staleness").get<std::map<uint64_t, uint64_t>>();
+    for (const auto& [staleness, gradients] : counts.at("staleness").get<std::map<uint64_t, uint64_t>>())
+      loaded.staleness_[staleness_class(staleness)] += gradients;
     loaded.finished_ = counts.at("finished").get<std::map<int, uint64_t>>();
     loaded.version_ = counts.at("version").get<uint64_t>();
     loaded.largest_gap_ = counts.at("largest_gap").get<uint64_t>();

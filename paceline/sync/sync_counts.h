@@ -24,7 +24,9 @@ class SyncCounts {
 
   const std::map<int, OfWorker>& workers() const { return workers_; }  // all that ever pushed
   OfWorker total() const;
-  const std::map<uint64_t, uint64_t>& staleness() const { return staleness_; }  // how many gradients were so stale
+  // How many gradients were so stale. Beyond 255 steps the classes are an eighth of a power of two wide, and named by
+  // their middle: a long run has some hundred of them, not as many as its slowest worker was ever late.
+  const std::map<uint64_t, uint64_t>& staleness() const { return staleness_; }
   uint64_t steps() const { return version_; }
   int round_gradients() const { return round_gradients_; }          // that wait for their step
   int last_step_gradients() const { return last_step_gradients_; }  // that were in time for it: adaptive k's k

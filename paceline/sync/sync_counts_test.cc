@@ -103,6 +103,38 @@ TEST(SyncCounts, ByStalenessTheGapOfSspHasABound) {
                    }});
 }
 
+TEST(SyncCounts, ALongRunHasFewClassesOfStaleness) {
+  SyncCounts counts;
+  uint64_t pushes = 0;
+  double staleness_sum = 0, sum_of_classes = 0;
+  for (uint64_t staleness = 0; staleness < (uint64_t{1} << 53);
+       staleness += 1 + (staleness < 256 ? 0 : staleness / 128)) {
+    counts.observe({.kind = SyncEvent::Kind::join},
+                   {{.kind = Decision::Kind::step, .worker = -1, .version = staleness}});
+    counts.observe({.kind = SyncEvent::Kind::push, .worker = 0, .version = 0}, {});
+    ++pushes;
+    staleness_sum += static_cast<double>(staleness);
+  }
+  EXPECT_LE(counts.staleness().size(), 256u + 8 * 45);
+  uint64_t counted = 0;
+  for (const auto& [staleness, gradients] : counts.staleness()) {
+    counted += gradients;
+    sum_of_classes += static_cast<double>(staleness) * static_cast<double>(gradients);
+  }
+  EXPECT_EQ(counted, pushes);
+  EXPECT_NEAR(sum_of_classes / staleness_sum, 1, 0.01);
+  for (uint64_t staleness = 0; staleness < 256; ++staleness) EXPECT_TRUE(counts.staleness().contains(staleness));
+
+  // As those of a run of before, which had a class for each.
+  SyncCounts loaded;
+  std::string saved = counts.save();
+  const std::string classes = R"("staleness":[)";
+  saved.insert(saved.find(classes) + classes.size(), "[5000,2],[5001,3],");
+  loaded.load(saved);
+  EXPECT_EQ(loaded.staleness().size(), counts.staleness().size());
+  EXPECT_EQ(loaded.staleness().at(4864), counts.staleness().at(4864) + 5);  // 4608 to 5119
+}
+
 TEST(SyncCounts, RefusesWhatItDidNotSave) {
   SyncCounts counts;
   EXPECT_THROW(counts.load("{"), DataError);
