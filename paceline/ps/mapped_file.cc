@@ -22,6 +22,11 @@ namespace {
   throw FileError(fmt::format("cannot {} {}: {}{}", verb, path.string(), std::strerror(code), advice));
 }
 
+[[noreturn]] void refuse(const std::filesystem::path& path, const char* why) {
+  throw FileError(fmt::format("{} is not used: {}; remove it, or choose another folder for the server's state",
+                              path.string(), why));
+}
+
 }  // namespace
 
 MappedFile::MappedFile(const std::filesystem::path& path, size_t bytes, size_t reserved_bytes,
@@ -31,24 +36,21 @@ MappedFile::MappedFile(const std::filesystem::path& path, size_t bytes, size_t r
   try {
     // Another process may give the file its name in between: then the next turn finds it.
     while (true) {
-      if (open_and_lock(path, O_RDWR)) {
+      if (open_and_lock(path)) {
         struct stat status = {};
         if (::fstat(descriptor_, &status) != 0) fail("look at", path_, errno);
         if (status.st_size == 0) throw FileError(path_.string() + " is empty; remove it or choose another folder");
         map(static_cast<size_t>(status.st_size));
         return;
       }
-      if (!open_and_lock(beside, O_RDWR | O_CREAT)) continue;
+      if (!create_and_lock(beside)) continue;
       if (::access(path.c_str(), F_OK) == 0) {
         ::unlink(beside.c_str());
         close();
         continue;
       }
       try {
-        // What a process that died here has left is made anew.
-        if (::ftruncate(descriptor_, 0) != 0 || ::ftruncate(descriptor_, static_cast<off_t>(bytes)) != 0) {
-          fail("make room for", path_, errno);
-        }
+        if (::ftruncate(descriptor_, static_cast<off_t>(bytes)) != 0) fail("make room for", path_, errno);
         reserve(0, reserved_bytes);
         map(bytes);
         fill({memory_, bytes_});
@@ -67,10 +69,34 @@ MappedFile::MappedFile(const std::filesystem::path& path, size_t bytes, size_t r
 
 MappedFile::~MappedFile() { close(); }
 
-bool MappedFile::open_and_lock(const std::filesystem::path& path, int flags) {
-  descriptor_ = ::open(path.c_str(), flags | O_CLOEXEC, 0666);
-  if (descriptor_ < 0 && errno == ENOENT && (flags & O_CREAT) == 0) return false;
+bool MappedFile::open_and_lock(const std::filesystem::path& path) {
+  descriptor_ = ::open(path.c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+  if (descriptor_ < 0 && errno == ENOENT) return false;
+  if (descriptor_ < 0 && errno == ELOOP) refuse(path, "it is a link");
   if (descriptor_ < 0) fail("open", path, errno);
+  struct stat status = {};
+  if (::fstat(descriptor_, &status) != 0) fail("look at", path, errno);
+  if (!S_ISREG(status.st_mode)) refuse(path, "it is no file");
+  if (status.st_uid != ::geteuid()) refuse(path, "it belongs to another user");
+  if (status.st_nlink > 1) refuse(path, "it has other names, too");
+  if ((status.st_mode & 022) != 0) refuse(path, "other users may write to it");
+  if ((status.st_mode & 077) != 0 && ::fchmod(descriptor_, 0600) != 0) fail("close to other users", path, errno);
+  return lock(path);
+}
+
+bool MappedFile::create_and_lock(const std::filesystem::path& path) {
+  // What a process that died here has left is made anew; one that is still there holds it.
+  if (open_and_lock(path)) {
+    ::unlink(path.c_str());
+    close();
+  }
+  descriptor_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+  if (descriptor_ < 0 && errno == EEXIST) return false;
+  if (descriptor_ < 0) fail("open", path, errno);
+  return lock(path);
+}
+
+bool MappedFile::lock(const std::filesystem::path& path) {
   if (::flock(descriptor_, LOCK_EX | LOCK_NB) != 0) {
     if (errno != EWOULDBLOCK) fail("lock", path, errno);
     throw FileError(fmt::format("{} is held by another process; is a server of this run still there?", path.string()));
@@ -78,7 +104,7 @@ bool MappedFile::open_and_lock(const std::filesystem::path& path, int flags) {
   // The name may have gone to another file, or away, before the lock was ours.
   struct stat ours = {}, named = {};
   if (::fstat(descriptor_, &ours) != 0) fail("look at", path, errno);
-  if (::stat(path.c_str(), &named) == 0 && ours.st_ino == named.st_ino && ours.st_dev == named.st_dev) return true;
+  if (::lstat(path.c_str(), &named) == 0 && ours.st_ino == named.st_ino && ours.st_dev == named.st_dev) return true;
   close();
   return false;
 }

@@ -1,7 +1,8 @@
 // MappedFile: a file mapped into memory, held by one process at a time.
 //
 // What is stored there outlives the process, however it ends. Memory is reserved before it is touched, so that a full
-// disk is a FileError and not a signal.
+// disk is a FileError and not a signal. No other user reads or locks it: its mode is 0600, links are not followed, and
+// a file of another user, or one with several names, is refused.
 #pragma once
 
 #include <cstddef>
@@ -27,7 +28,9 @@ class MappedFile {
   void reserve(size_t begin, size_t bytes);  // throws FileError when there is no room. From any thread
 
  private:
-  bool open_and_lock(const std::filesystem::path& path, int flags);  // false: there is none, or no longer
+  bool open_and_lock(const std::filesystem::path& path);    // false: there is none, or no longer
+  bool create_and_lock(const std::filesystem::path& path);  // false: another process is faster
+  bool lock(const std::filesystem::path& path);             // false: the name is no longer this file's
   void map(size_t bytes);
   void close();
 

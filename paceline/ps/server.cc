@@ -10,6 +10,7 @@
 
 #include "paceline/core/check.h"
 #include "paceline/core/file.h"
+#include "paceline/core/private_folder.h"
 #include "paceline/ps/coordinator_link.h"
 #include "paceline/ps/coordinator_service.h"
 #include "paceline/ps/observer_list.h"
@@ -37,7 +38,8 @@ ServerOptions checked(ServerOptions options) {
   CHECK_TRUE(options.shard == 0 || !options.coordinator_address.empty(), "shard {} knows no coordinator",
              options.shard);
   options.coordinator.shards = options.map.shards();
-  make_directories(options.state_folder);
+  if (options.state_folder.has_parent_path()) make_directories(options.state_folder.parent_path());
+  make_private_folder(options.state_folder);
   // All of a shard's parameters wait for a worker at once (as one copy for all of them), for an observer its states,
   // too.
   options.limits.queued_bytes += 5 * sizeof(float) * options.map.count(options.shard);

@@ -107,6 +107,34 @@ TEST_F(ShardFileTest, WhatAKilledMakerLeftIsMadeAnew) {
   EXPECT_EQ(entries(), 1u);
 }
 
+TEST_F(ShardFileTest, IsClosedToOtherUsers) {
+  const auto mode = [&] { return static_cast<unsigned>(std::filesystem::status(path_).permissions()); };
+  open();
+  EXPECT_EQ(mode(), 0600u);
+  std::filesystem::permissions(path_, static_cast<std::filesystem::perms>(0644));
+  open();
+  EXPECT_EQ(mode(), 0600u);
+  std::filesystem::permissions(path_, static_cast<std::filesystem::perms>(0666));
+  refused([&] { open(); }, "other users may write to it");
+}
+
+TEST_F(ShardFileTest, DoesNotFollowLinks) {
+  const std::filesystem::path precious = folder_.path() / "precious", making = path_.string() + ".making";
+  replace_file(precious, "the work of a year");
+  std::filesystem::create_symlink(precious, making);
+  refused([&] { open(); }, "it is a link");
+  std::filesystem::remove(making);
+  std::filesystem::create_hard_link(precious, making);
+  refused([&] { open(); }, "it has other names, too");
+  std::filesystem::remove(making);
+  std::filesystem::create_symlink(precious, path_);
+  refused([&] { open(); }, "it is a link");
+  std::filesystem::remove(path_);
+  std::filesystem::create_directory(path_);
+  refused([&] { open(); }, "");
+  EXPECT_EQ(read_file(precious), "the work of a year");
+}
+
 TEST_F(ShardFileTest, InAMissingFolderIsNamed) {
   path_ = folder_.path() / "missing" / "shard";
   refused([&] { open(); }, "No such file or directory");
