@@ -5,7 +5,6 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -35,7 +34,30 @@ bool is_local(const sockaddr* address) {
   return IN6_IS_ADDR_LOOPBACK(&v6) || (IN6_IS_ADDR_V4MAPPED(&v6) && v6.s6_addr[12] == 127);
 }
 
+Endpoint end_of(int socket, decltype(&::getsockname) get) {
+  sockaddr_storage storage = {};
+  socklen_t bytes = sizeof(storage);
+  Endpoint end = {.host = "unknown"};
+  if (get(socket, reinterpret_cast<sockaddr*>(&storage), &bytes) != 0) return end;
+  char text[INET6_ADDRSTRLEN] = "";
+  if (storage.ss_family == AF_INET) {
+    const auto& v4 = reinterpret_cast<const sockaddr_in&>(storage);
+    end.host = inet_ntop(AF_INET, &v4.sin_addr, text, sizeof(text));
+    end.port = ntohs(v4.sin_port);
+  } else if (storage.ss_family == AF_INET6) {
+    const auto& v6 = reinterpret_cast<const sockaddr_in6&>(storage);
+    const bool mapped = IN6_IS_ADDR_V4MAPPED(&v6.sin6_addr);
+    end.host = mapped ? inet_ntop(AF_INET, v6.sin6_addr.s6_addr + 12, text, sizeof(text))
+                      : inet_ntop(AF_INET6, &v6.sin6_addr, text, sizeof(text));
+    end.port = ntohs(v6.sin6_port);
+  }
+  return end;
+}
+
 }  // namespace
+
+Endpoint own_end(int socket) { return end_of(socket, &::getsockname); }
+Endpoint other_end(int socket) { return end_of(socket, &::getpeername); }
 
 std::string Endpoint::text(uint16_t with_port) const {
   if (!socket_path.empty()) return "unix:" + socket_path;
@@ -88,26 +110,6 @@ std::vector<ResolvedAddress> resolve(const Endpoint& endpoint) {
   // IPv4 first: a name such as localhost stands for both, and its server listens at the first.
   std::ranges::stable_partition(addresses, [](const ResolvedAddress& address) { return !address.ipv6; });
   return addresses;
-}
-
-std::string why_not_listen(const ResolvedAddress& address) {
-  addrinfo hints = {};
-  hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = AI_NUMERICHOST;
-  int failure = 0;
-  const AddressList found = look_up(address.host, address.port, hints, failure);
-  if (failure != 0) return gai_strerror(failure);
-  const int descriptor = ::socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (descriptor < 0) return std::strerror(errno);
-  const int yes = 1;
-  ::setsockopt(descriptor, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
-  const bool bound = ::bind(descriptor, found->ai_addr, found->ai_addrlen) == 0 && ::listen(descriptor, 1) == 0;
-  const int code = errno;
-  ::close(descriptor);
-  if (bound) return "";
-  if (code == EADDRINUSE) return "the port is in use; choose another, or 0 for any that is free";
-  if (code == EADDRNOTAVAIL) return "the address is not one of this machine's";
-  return std::strerror(code);
 }
 
 }  // namespace paceline

@@ -19,6 +19,11 @@ struct Endpoint {
 // Throws UsageError for what is neither HOST:PORT nor unix:PATH.
 Endpoint parse_endpoint(const std::string& text);
 
+// The two ends of a TCP socket, numeric; an IPv4 address is written as such, whatever socket it came through. Port 0
+// where the other end is gone, and of unix sockets.
+Endpoint own_end(int socket);
+Endpoint other_end(int socket);
+
 struct ResolvedAddress {
   std::string host;  // numeric
   uint16_t port = 0;
@@ -28,8 +33,5 @@ struct ResolvedAddress {
 
 // In the order in which they should be tried. Throws PeerError for a name that does not resolve.
 std::vector<ResolvedAddress> resolve(const Endpoint& endpoint);
-
-// Why nobody can listen there, for people; empty when it can be done.
-std::string why_not_listen(const ResolvedAddress& address);
 
 }  // namespace paceline

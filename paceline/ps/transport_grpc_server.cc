@@ -1,5 +1,6 @@
 // The server's end: gRPC's asynchronous generic service. Every connection is a call that lives on one completion queue,
-// every completion queue has one thread: a connection's events come one after the other.
+// every completion queue has one thread: a connection's events come one after the other. Connections are accepted by
+// the front door: gRPC 1.51 takes a lack of descriptors for the end of its listener, and never accepts again.
 #include <grpc/grpc_security_constants.h>
 #include <grpcpp/alarm.h>
 #include <grpcpp/generic/async_generic_service.h>
@@ -14,6 +15,7 @@
 
 #include "paceline/core/check.h"
 #include "paceline/ps/endpoint.h"
+#include "paceline/ps/front_door.h"
 #include "paceline/ps/refusal_log.h"
 #include "paceline/ps/transport_grpc.h"
 #include "paceline/ps/transport_grpc_handshakes.h"
@@ -40,6 +42,7 @@ class ServedConnection final : public Connection, public std::enable_shared_from
   void send(Message message) override;
   void close(const std::string& reason) override;
   std::string peer() const override { return peer_; }
+  const std::string& address() const { return address_; }
 
   void request(grpc::AsyncGenericService& service);  // the next call that comes in is this one
   void handle(Event event, bool ok);                 // on the queue's thread
@@ -71,7 +74,7 @@ class ServedConnection final : public Connection, public std::enable_shared_from
   const TransportLimits limits_;
   std::array<Tag, 6> tags_;
   std::shared_ptr<ServedConnection> self_;  // while gRPC knows of it
-  std::string peer_;
+  std::string address_, peer_;
   bool accepted_ = false;
 
   std::mutex mutex_;
@@ -97,6 +100,7 @@ class GrpcServer final : public TransportServer {
   RefusalLog& refusals() { return refusals_; }
   void expect_another(grpc::ServerCompletionQueue& queue);
   bool admit(const std::shared_ptr<ServedConnection>& connection);  // false: there are as many as may be
+  size_t most_connections() const { return most_connections_; }
   void forget(const std::shared_ptr<ServedConnection>& connection);
 
  private:
@@ -110,6 +114,9 @@ class GrpcServer final : public TransportServer {
   std::vector<std::unique_ptr<grpc::ServerCompletionQueue>> queues_;
   std::unique_ptr<grpc::Server> server_;
   std::vector<std::thread> threads_;
+  size_t most_connections_ = 0;
+  std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor_;
+  std::unique_ptr<FrontDoor> door_;
   std::mutex mutex_;
   bool stopping_ = false;
   std::unordered_set<std::shared_ptr<ServedConnection>> open_;
@@ -204,7 +211,7 @@ std::string ServedConnection::why_refused() const {
 
 void ServedConnection::arrive() {
   server_.expect_another(queue_);
-  peer_ = call_->context.peer();
+  peer_ = address_ = call_->context.peer();
   if (const auto identity = call_->context.auth_context(); identity && identity->IsPeerAuthenticated()) {
     for (const auto& name : identity->FindPropertyValues(GRPC_X509_CN_PROPERTY_NAME)) {
       peer_ += fmt::format(" ({})", std::string_view(name.data(), name.size()));
@@ -214,7 +221,7 @@ void ServedConnection::arrive() {
   std::string refused = why_refused();
   if (refused.empty() && !server_.admit(shared_from_this())) {
     code = grpc::StatusCode::RESOURCE_EXHAUSTED;
-    refused = fmt::format("the server has {} connections, and takes no more", limits_.connections);
+    refused = fmt::format("the server has {} connections, and takes no more", server_.most_connections());
   }
   if (!refused.empty()) {
     server_.refusals().add(peer_, refused);
@@ -317,9 +324,9 @@ GrpcServer::GrpcServer(const std::string& address, const TransportSecurity& secu
   quiet_grpc();
   if (security.tls() && log != nullptr) handshakes_.emplace(refusals_);
 
+  auto listener = std::make_unique<Listener>(endpoint, at);
   grpc::ServerBuilder builder;
   for (const auto& [name, value] : transport_arguments(limits, local)) builder.AddChannelArgument(name, value);
-  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);  // a port in use must be noticed
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, 1);
   builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, static_cast<int>(limits.connect_timeout_ms));
   builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, static_cast<int>(limits.connect_timeout_ms));
@@ -335,15 +342,14 @@ GrpcServer::GrpcServer(const std::string& address, const TransportSecurity& secu
     options.pem_key_cert_pairs.push_back({security.key_pem, security.certificate_pem});
     credentials = grpc::SslServerCredentials(options);
   }
-  int port = 0;
-  builder.AddListeningPort(at ? Endpoint{.host = at->host}.text(at->port) : address, credentials, &port);
+  acceptor_ = builder.experimental().AddExternalConnectionAcceptor(
+      grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD, credentials);
   server_ = builder.BuildAndStart();
-  if (!server_ || port == 0) {
+  if (!server_) {
     for (const auto& queue : queues_) shut_down(*queue);
-    const std::string why = at ? why_not_listen(*at) : "the path cannot be a socket";
-    throw PeerError(fmt::format("cannot serve at {}: {}", address, why.empty() ? "try again" : why));
+    throw PeerError(fmt::format("cannot serve at {}: gRPC does not start", address));
   }
-  address_ = endpoint.text(static_cast<uint16_t>(port));
+  address_ = endpoint.text(listener->port());
 
   for (const auto& queue : queues_) {
     expect_another(*queue);
@@ -356,13 +362,33 @@ GrpcServer::GrpcServer(const std::string& address, const TransportSecurity& secu
       }
     }));
   }
+  const DescriptorBudget budget = descriptor_budget(static_cast<size_t>(limits.connections));
+  most_connections_ = budget.connections;
+  const int listens = listener->socket().number();
+  const auto hand_on = [this, listens](int socket) {
+    grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters connection;
+    connection.listener_fd = listens;
+    connection.fd = socket;
+    acceptor_->HandleNewConnection(&connection);
+  };
+  door_ = std::make_unique<FrontDoor>(
+      std::move(listener),
+      FrontDoor::Options{
+          .strangers = budget.strangers, .silence_ms = limits.connect_timeout_ms, .local = local, .hand_on = hand_on},
+      refusals_);
 }
 
 GrpcServer::~GrpcServer() {
+  {
+    // Calls under way may still want to tell the door of a peer.
+    std::unique_ptr<FrontDoor> door;
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+    door = std::move(door_);
+  }
   std::vector<std::shared_ptr<ServedConnection>> open;
   {
     const std::lock_guard lock(mutex_);
-    stopping_ = true;
     open.assign(open_.begin(), open_.end());
   }
   for (const auto& connection : open) connection->close("the server stops");
@@ -379,7 +405,8 @@ void GrpcServer::expect_another(grpc::ServerCompletionQueue& queue) {
 
 bool GrpcServer::admit(const std::shared_ptr<ServedConnection>& connection) {
   const std::lock_guard lock(mutex_);
-  if (stopping_ || open_.size() >= static_cast<size_t>(limits_.connections)) return false;
+  if (stopping_ || open_.size() >= most_connections_) return false;
+  door_->knows(connection->address());
   return open_.insert(connection).second;
 }
 
