@@ -29,8 +29,10 @@ void add_certs_command(CLI::App& app) {
       "Example:\n"
       "  paceline certs certs --hosts a.cluster,b.cluster\n"
       "Servers and workers then get --certs certs. Machines that only work need authority, client certificate and its "
-      "key;\n"
-      "the authority's key is for making more certificates: keep it away from all of them.");
+      "key, or\n"
+      "the authority and the servers' token in PACELINE_SERVER_TOKEN. A server's certificate speaks for a shard, a "
+      "client's does\n"
+      "not. The authority's key is for making more certificates: keep it away from all of them.");
   command->callback([arguments] {
     const CertificateFiles files = make_certificates(arguments->folder, arguments->request);
     fmt::print("both sides  {}\nservers     {}\n            {}\nworkers     {}\n            {}\nkeep away   {}\n",

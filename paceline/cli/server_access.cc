@@ -1,5 +1,6 @@
 #include "paceline/cli/server_access.h"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -24,12 +25,25 @@ std::string ServerAccess::run(const Recipe& recipe) const { return name.empty() 
 
 TransportSecurity ServerAccess::security(Role role) const {
   TransportSecurity security = {.insecure = insecure};
-  if (const char* token = std::getenv(kServerTokenVariable); token != nullptr) security.token = token;
+  if (const char* token = std::getenv(kServerTokenVariable); token != nullptr) {
+    if (*token == 0) throw UsageError(fmt::format("{} is empty: give it a secret, or unset it", kServerTokenVariable));
+    security.token = token;
+  }
   if (certs.empty()) return security;
   const CertificateFiles files = certificate_files(certs);
   security.authority_pem = read_file(files.authority);
-  security.certificate_pem = read_file(role == Role::server ? files.server : files.client);
-  security.key_pem = read_file(role == Role::server ? files.server_key : files.client_key);
+  security.token_suffices = !security.token.empty();
+  if (role == Role::server) {
+    security.certificate_pem = read_file(files.server);
+    security.key_pem = read_file(files.server_key);
+  } else if (security.token.empty() || std::filesystem::exists(files.client)) {
+    if (!std::filesystem::exists(files.client)) {
+      throw FileError(fmt::format("{} is not there: a worker needs it and its key, or the servers' token in {}",
+                                  files.client.string(), kServerTokenVariable));
+    }
+    security.certificate_pem = read_file(files.client);
+    security.key_pem = read_file(files.client_key);
+  }
   return security;
 }
 

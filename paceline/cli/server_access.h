@@ -22,7 +22,9 @@ struct ServerAccess {
   void add_options(CLI::App& command);
   std::string run(const Recipe& recipe) const;  // `name`, or the recipe's title
   enum class Role { server, client };
-  TransportSecurity security(Role role) const;  // throws FileError
+  // A client needs its certificate and key, or the token: authority.pem is enough then. Servers always have theirs.
+  // Throws FileError for files that are missing, UsageError for an empty token.
+  TransportSecurity security(Role role) const;
 };
 
 // Where a run's servers keep what survives them.

@@ -185,10 +185,11 @@ CertificateFiles make_certificates(const std::filesystem::path& folder, const Ce
   const Certificate authority = make_certificate("Paceline authority", authority_key.get(), nullptr, request.days);
   sign(authority.get(), authority_key.get());
   const Certificate server = make_certificate("Paceline server", server_key.get(), authority.get(), request.days);
-  add_extension(server.get(), authority.get(), NID_subject_alt_name, names);
+  add_extension(server.get(), authority.get(), NID_subject_alt_name, fmt::format("{},URI:{}", names, kServerRoleUri));
   add_extension(server.get(), authority.get(), NID_ext_key_usage, "serverAuth,clientAuth");  // servers talk to servers
   sign(server.get(), authority_key.get());
   const Certificate client = make_certificate("Paceline client", client_key.get(), authority.get(), request.days);
+  add_extension(client.get(), authority.get(), NID_subject_alt_name, fmt::format("URI:{}", kClientRoleUri));
   add_extension(client.get(), authority.get(), NID_ext_key_usage, "clientAuth");
   sign(client.get(), authority_key.get());
 
@@ -211,6 +212,28 @@ CertificateFiles make_certificates(const std::filesystem::path& folder, const Ce
     throw;
   }
   return files;
+}
+
+CertifiedAs certificate_role(const std::string& certificate_pem) {
+  const Certificate certificate(PEM_read_bio_X509(reader(certificate_pem).get(), nullptr, nullptr, nullptr));
+  if (!certificate) {
+    ERR_clear_error();
+    return CertifiedAs::nothing;
+  }
+  const std::unique_ptr<GENERAL_NAMES, Freed<GENERAL_NAMES_free>> names(
+      static_cast<GENERAL_NAMES*>(X509_get_ext_d2i(certificate.get(), NID_subject_alt_name, nullptr, nullptr)));
+  bool server = false, client = false;
+  for (int i = 0; i < sk_GENERAL_NAME_num(names.get()); ++i) {
+    const GENERAL_NAME* const name = sk_GENERAL_NAME_value(names.get(), i);
+    if (name->type != GEN_URI) continue;
+    const ASN1_IA5STRING* const uri = name->d.uniformResourceIdentifier;
+    const std::string_view text(reinterpret_cast<const char*>(ASN1_STRING_get0_data(uri)),
+                                static_cast<size_t>(ASN1_STRING_length(uri)));
+    server |= text == kServerRoleUri;
+    client |= text == kClientRoleUri;
+  }
+  if (server == client) return CertifiedAs::nothing;
+  return server ? CertifiedAs::server : CertifiedAs::client;
 }
 
 void check_certificate(const std::string& certificate_pem, const std::string& key_pem) {

@@ -8,7 +8,17 @@
 #include <string>
 #include <vector>
 
+#include "paceline/ps/transport.h"
+
 namespace paceline {
+
+// Among the alternative names of a certificate, one of these says what its holder may be: a shard of a parameter
+// server, or a worker and whoever looks on. An authority of one's own has to write them, too.
+inline constexpr const char* kServerRoleUri = "urn:paceline:server";
+inline constexpr const char* kClientRoleUri = "urn:paceline:client";
+
+// `nothing`: it has neither of the two, or both, or is no certificate.
+CertifiedAs certificate_role(const std::string& certificate_pem);
 
 struct CertificateRequest {
   // Where servers are reached, names or numeric addresses: subjectAltName. Clients check it.

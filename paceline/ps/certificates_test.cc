@@ -28,6 +28,15 @@ TEST(Certificates, AreMadeWithKeysThatOnlyTheirOwnerReads) {
   EXPECT_THROW(check_authority("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"), FileError);
 }
 
+TEST(Certificates, SayWhatTheirHolderMayBe) {
+  const TestFolder folder;
+  const CertificateFiles files = make_certificates(folder.path(), {.hosts = {"node-1.cluster", "10.0.0.7"}});
+  EXPECT_EQ(certificate_role(read_file(files.server)), CertifiedAs::server);
+  EXPECT_EQ(certificate_role(read_file(files.client)), CertifiedAs::client);
+  EXPECT_EQ(certificate_role(read_file(files.authority)), CertifiedAs::nothing);
+  EXPECT_EQ(certificate_role(""), CertifiedAs::nothing);
+}
+
 TEST(Certificates, AreNotOverwritten) {
   const TestFolder folder;
   const CertificateFiles files = make_certificates(folder.path(), {});

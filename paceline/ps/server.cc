@@ -264,8 +264,9 @@ void ParameterServer::Running::hear(const std::shared_ptr<Connection>& connectio
 void ParameterServer::Running::greet(const std::shared_ptr<Connection>& connection, Caller& caller, const Head& head) {
   const auto* hello = std::get_if<HelloHead>(&head);
   if (hello == nullptr) throw PeerError("who calls says hello first");
-  const std::string refused =
-      why_not_welcome(*hello, fingerprint_, options_.run, options_.shard, options_.map.shards());
+  std::string refused = why_not_certified(*hello, connection->certified_as(), options_.security);
+  if (refused.empty())
+    refused = why_not_welcome(*hello, fingerprint_, options_.run, options_.shard, options_.map.shards());
   if (!refused.empty()) {
     refusals_.add(connection->peer(), refused);
     return connection->close(kRefusal + refused);

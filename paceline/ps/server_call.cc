@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "paceline/ps/certificates.h"
 #include "paceline/ps/shard_service.h"
 
 namespace paceline {
@@ -27,6 +28,25 @@ std::string why_not_welcome(const HelloHead& hello, const std::string& fingerpri
   }
   if (hello.role == PeerRole::shard && (shard != 0 || hello.id <= 0 || hello.id >= shards)) {
     return fmt::format("shard {} calls shard {} of {}; shards 1 and up call shard 0", hello.id, shard, shards);
+  }
+  return "";
+}
+
+std::string why_not_certified(const HelloHead& hello, CertifiedAs certified, const TransportSecurity& security) {
+  const bool shard = hello.role == PeerRole::shard;
+  switch (certified) {
+    case CertifiedAs::none:
+      if (!shard || security.authority_pem.empty()) return "";
+      return "a shard has to show a server's certificate, also where workers need only the token";
+    case CertifiedAs::nothing:
+      return fmt::format(
+          "this certificate says neither that it is a server's nor a client's, as those of an older Paceline; make new "
+          "ones with 'paceline certs', or name {} or {} among its alternative names",
+          kServerRoleUri, kClientRoleUri);
+    case CertifiedAs::server:
+      return shard ? "" : "a server's certificate is no worker's; use the client's";
+    case CertifiedAs::client:
+      return shard ? "a client's certificate does not make a shard; give servers the server's" : "";
   }
   return "";
 }

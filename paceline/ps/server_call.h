@@ -20,6 +20,8 @@ inline constexpr int64_t kWelcomeTimeoutMs = 10'000;
 // Why a server does not talk to whoever says this; empty: it does.
 std::string why_not_welcome(const HelloHead& hello, const std::string& fingerprint, const std::string& run, int shard,
                             int shards);
+// The same, of a certificate that does not go with what the process says it is. `security`: the server's.
+std::string why_not_certified(const HelloHead& hello, CertifiedAs certified, const TransportSecurity& security);
 
 // Tries once. Throws RefusedError where the server says so, or is not the one that was meant; PeerError for what may be
 // better the next time.

@@ -3,8 +3,11 @@
 
 #include <atomic>
 
+#include "paceline/core/file.h"
 #include "paceline/core/random.h"
+#include "paceline/ps/certificates.h"
 #include "paceline/ps/protocol.h"
+#include "paceline/ps/server_call.h"
 #include "paceline/ps/test_grpc_tsan.h"
 #include "paceline/ps/test_run.h"
 #include "paceline/ps/test_transport.h"
@@ -158,6 +161,41 @@ TEST(ServerStrangers, WithoutHelloAreNotWaitedFor) {
     const auto line = connect(server.address(), {}, {});
     EXPECT_THAT(error_of([&] { line->receive(kPatienceMs); }), HasSubstr("did not say hello in time"));
   }
+}
+
+TEST(ServerStrangers, ACertificateSaysWhatItsHolderMayBe) {
+  const MemoryFolder folder;
+  const CertificateFiles files = make_certificates(folder.path() / "certs", {});
+  const std::string authority = read_file(files.authority);
+  const TransportSecurity as_server = {authority, read_file(files.server), read_file(files.server_key)};
+  const TransportSecurity as_client = {authority, read_file(files.client), read_file(files.client_key)};
+  const ToyRun run = {.shards = 2, .elements = 2'000, .folder = folder.path()};
+  const auto answer = [&](const ParameterServer& server, const TransportSecurity& security, PeerRole role) {
+    const auto line = connect(server.address(), security, {});
+    const HelloHead hello = {
+        .role = role, .id = 1, .incarnation = 7, .fingerprint = run.map().fingerprint(), .run = "toy"};
+    line->send({to_wire(Head(hello)), {}});
+    return error_of([&] { line->receive(kPatienceMs); });
+  };
+  ServerOptions options = run.server(0);
+  options.security = as_server;
+  {
+    ParameterServer server(options, run.initial(0));
+    EXPECT_THAT(answer(server, as_client, PeerRole::shard), HasSubstr("refused: a client's certificate does not make"));
+    EXPECT_THAT(answer(server, as_server, PeerRole::worker),
+                HasSubstr("refused: a server's certificate is no worker's"));
+    EXPECT_EQ(answer(server, as_server, PeerRole::shard), "");
+    EXPECT_EQ(answer(server, as_client, PeerRole::worker), "");
+    EXPECT_EQ(answer(server, as_client, PeerRole::observer), "");
+  }
+  options.security.token = "secret";
+  options.security.token_suffices = true;
+  ParameterServer server(options, run.initial(0));
+  const TransportSecurity token_alone = {.authority_pem = authority, .token = "secret"};
+  EXPECT_EQ(answer(server, token_alone, PeerRole::worker), "");
+  EXPECT_THAT(answer(server, token_alone, PeerRole::shard), HasSubstr("a shard has to show a server's certificate"));
+  EXPECT_THAT(why_not_certified({}, CertifiedAs::nothing, options.security),
+              AllOf(HasSubstr("paceline certs"), HasSubstr("urn:paceline:client")));
 }
 
 TEST(ServerWorker, GivesUpWhenServersStayAwayAndSaysWhatToDo) {

@@ -60,6 +60,8 @@ struct TransportSecurity {
   std::string key_pem;
   std::string token;  // where clients need no certificate: known to all processes of the run, sent only over TLS or
                       // loopback
+  bool token_suffices = false;  // of a server with an authority: clients that have the token need no certificate; one
+                                // that they show is looked at all the same
   bool insecure = false;
   bool tls() const { return !authority_pem.empty() || !certificate_pem.empty(); }
 };
@@ -69,6 +71,9 @@ struct TransportSecurity {
 void check_server_security(const TransportSecurity& security, const std::string& address, bool local);
 void check_client_security(const TransportSecurity& security, const std::string& address, bool local);
 
+// What the other side's certificate says that it is (ps/certificates.h). none: it has shown no certificate.
+enum class CertifiedAs : uint8_t { none, server, client, nothing };
+
 // One end of a connection. send() and close() from any thread. Messages arrive in the order of their sends; those sent
 // before close() still arrive, unless the other side reads nothing for two seconds.
 class Connection {
@@ -77,6 +82,7 @@ class Connection {
   virtual void send(Message message) = 0;             // throws PeerError when the connection is closed
   virtual void close(const std::string& reason) = 0;  // the other side is told why
   virtual std::string peer() const = 0;  // "ipv4:10.0.0.3:41234", and the certificate's name where there is one
+  virtual CertifiedAs certified_as() const { return CertifiedAs::none; }  // known at a server's end
 };
 
 // What happens to a server's connections; called on the transport's threads, for one connection one call at a time:

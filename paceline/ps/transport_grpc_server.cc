@@ -14,6 +14,7 @@
 #include <unordered_set>
 
 #include "paceline/core/check.h"
+#include "paceline/ps/certificates.h"
 #include "paceline/ps/endpoint.h"
 #include "paceline/ps/front_door.h"
 #include "paceline/ps/refusal_log.h"
@@ -42,6 +43,7 @@ class ServedConnection final : public Connection, public std::enable_shared_from
   void send(Message message) override;
   void close(const std::string& reason) override;
   std::string peer() const override { return peer_; }
+  CertifiedAs certified_as() const override { return certified_as_; }
   const std::string& address() const { return address_; }
 
   void request(grpc::AsyncGenericService& service);  // the next call that comes in is this one
@@ -75,6 +77,7 @@ class ServedConnection final : public Connection, public std::enable_shared_from
   std::array<Tag, 6> tags_;
   std::shared_ptr<ServedConnection> self_;  // while gRPC knows of it
   std::string address_, peer_;
+  CertifiedAs certified_as_ = CertifiedAs::none;
   bool accepted_ = false;
 
   std::mutex mutex_;
@@ -121,6 +124,13 @@ class GrpcServer final : public TransportServer {
   bool stopping_ = false;
   std::unordered_set<std::shared_ptr<ServedConnection>> open_;
 };
+
+grpc_ssl_client_certificate_request_type wanted_of_clients(const TransportSecurity& security) {
+  if (security.authority_pem.empty()) return GRPC_SSL_DONT_REQUEST_CLIENT_CERTIFICATE;
+  const bool may_lack_one = security.token_suffices && !security.token.empty();
+  return may_lack_one ? GRPC_SSL_REQUEST_CLIENT_CERTIFICATE_AND_VERIFY
+                      : GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY;
+}
 
 ServedConnection::ServedConnection(GrpcServer& server, grpc::ServerCompletionQueue& queue)
     : server_(server), queue_(queue), limits_(server.limits()) {
@@ -215,6 +225,10 @@ void ServedConnection::arrive() {
   if (const auto identity = call_->context.auth_context(); identity && identity->IsPeerAuthenticated()) {
     for (const auto& name : identity->FindPropertyValues(GRPC_X509_CN_PROPERTY_NAME)) {
       peer_ += fmt::format(" ({})", std::string_view(name.data(), name.size()));
+    }
+    certified_as_ = CertifiedAs::nothing;
+    for (const auto& certificate : identity->FindPropertyValues(GRPC_X509_PEM_CERT_PROPERTY_NAME)) {
+      certified_as_ = certificate_role({certificate.data(), certificate.size()});
     }
   }
   auto code = grpc::StatusCode::UNAUTHENTICATED;
@@ -335,9 +349,7 @@ GrpcServer::GrpcServer(const std::string& address, const TransportSecurity& secu
 
   std::shared_ptr<grpc::ServerCredentials> credentials = grpc::InsecureServerCredentials();
   if (security.tls()) {
-    grpc::SslServerCredentialsOptions options(security.authority_pem.empty()
-                                                  ? GRPC_SSL_DONT_REQUEST_CLIENT_CERTIFICATE
-                                                  : GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
+    grpc::SslServerCredentialsOptions options(wanted_of_clients(security));
     options.pem_root_certs = security.authority_pem;
     options.pem_key_cert_pairs.push_back({security.key_pem, security.certificate_pem});
     credentials = grpc::SslServerCredentials(options);

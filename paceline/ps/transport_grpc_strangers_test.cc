@@ -96,6 +96,44 @@ TEST(TransportStrangers, NeedTheTokenWhereClientsHaveNoCertificate) {
               HasSubstr("token"));
 }
 
+TEST(TransportStrangers, ATokenTakesThePlaceOfACertificateWhereTheServerSaysSo) {
+  const Certificates ours, theirs;
+  RecordingHandler handler(echo());
+  TransportSecurity security = ours.server();
+  security.token = "secret";
+  security.token_suffices = true;
+  const auto server = serve(kAnyPort, security, {}, handler);
+  const auto refusal = [&](const TransportSecurity& client) {
+    return error_of([&] { connect(server->address(), client, {}); });
+  };
+  const auto with_token = connect(server->address(), {.authority_pem = ours.authority(), .token = "secret"}, {});
+  expect_echo(*with_token);
+  EXPECT_EQ(handler.connection(0)->certified_as(), CertifiedAs::none);
+  TransportSecurity both = ours.client();
+  both.token = "secret";
+  const auto with_both = connect(server->address(), both, {});
+  expect_echo(*with_both);
+  EXPECT_EQ(handler.connection(1)->certified_as(), CertifiedAs::client);
+  TransportSecurity shard = ours.server();
+  shard.token = "secret";
+  connect(server->address(), shard, {});
+  EXPECT_EQ(handler.connection(2)->certified_as(), CertifiedAs::server);
+
+  EXPECT_THAT(refusal({.authority_pem = ours.authority()}), HasSubstr("it wants the run's token"));
+  EXPECT_THAT(refusal({.authority_pem = ours.authority(), .token = "guess"}), HasSubstr("refused this run's token"));
+  EXPECT_THAT(refusal(ours.client()), HasSubstr("it wants the run's token"));
+  TransportSecurity impostor = theirs.client();
+  impostor.authority_pem = ours.authority();
+  impostor.token = "secret";
+  EXPECT_THAT(refusal(impostor), HasSubstr("refused this client's certificate"));
+
+  security.token_suffices = false;
+  const auto strict = serve(kAnyPort, security, {}, handler);
+  EXPECT_THAT(error_of([&] { connect(strict->address(), {.authority_pem = ours.authority(), .token = "secret"}, {}); }),
+              HasSubstr("refused a client without certificate"));
+  EXPECT_EQ(error_of([&] { connect(strict->address(), both, {}); }), "");
+}
+
 TEST(TransportStrangers, AServerUnderAnotherNameIsNotBelieved) {
   const Certificates elsewhere({.hosts = {"node7.example", "10.1.2.3"}});
   RecordingHandler handler;
