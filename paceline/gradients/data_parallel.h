@@ -36,7 +36,8 @@ struct DataParallelOptions {
 class DataParallel {
  public:
   // Parameters are f32, all on the CPU or all on one CUDA device (each rank's own; no codec there); those that do not
-  // require gradients are left alone. Both must outlive this.
+  // require gradients are left alone. Both must outlive this. Throws UsageError where ranks have other parameters or
+  // buffers than rank 0.
   DataParallel(torch::nn::Module& module, Group& group, const DataParallelOptions& options = {});
   ~DataParallel();
 
@@ -44,7 +45,9 @@ class DataParallel {
   int size() const { return group_.size(); }
 
   // `loss` is the mean over this rank's `samples`. Afterwards grad() of every parameter is the mean over the samples of
-  // all ranks. There is no need for zero_grad(): each step begins anew.
+  // all ranks. There is no need for zero_grad(): each step begins anew. An exception in backward on one rank forgets
+  // the step; over several ranks, some of which may have summed a part of it, every later call throws UsageError. Over
+  // several ranks a plain loss.backward() throws UsageError.
   void backward(const torch::Tensor& loss, int64_t samples = 1);
   // The same without communication: its gradients join those of the next backward(), which is then a mean over all.
   void accumulate(const torch::Tensor& loss, int64_t samples = 1);
@@ -70,12 +73,15 @@ class DataParallel {
     double ranks = 0;  // that are in this step with samples
   };
   Agreement agree(double samples, bool taking_part);
+  Agreement agree_on_step(double samples);
   void begin_if_new();
+  void forget_step();
 
   torch::nn::Module& module_;
   Group& group_;
   Reducer reducer_;
   bool begun_ = false;
+  bool torn_ = false;  // an exception has left a step that ranks had begun to sum
   double accumulated_samples_ = 0;
 };
 

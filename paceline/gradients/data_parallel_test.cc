@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 
+#include <torch/nn.h>
+
 #include "paceline/comm/engine_local.h"
 #include "paceline/core/error.h"
 
@@ -103,6 +105,121 @@ TEST(DataParallel, RanksThatRanOutOfDataJoinTheOthers) {
   EXPECT_THAT(joined, ::testing::ElementsAre(2, 1, 0));
   EXPECT_TRUE(torch::equal(weights[0], weights[1]));
   EXPECT_TRUE(torch::equal(weights[0], weights[2]));
+}
+
+template <class Failure>
+std::string message_of(const std::function<void()>& body) {
+  try {
+    body();
+  } catch (const Failure& failure) {
+    return failure.what();
+  }
+  return "nothing was thrown";
+}
+
+TEST(DataParallel, APlainBackwardIsRefusedInTheFirstStep) {
+  std::vector<torch::Tensor> weights(2);
+  run_ranks(2, [&](Group& group) {
+    Net net(1);
+    DataParallel parallel(net, group);
+    const torch::Tensor mine = rows_of_data().chunk(2)[static_cast<size_t>(group.rank())];
+    for (int step = 0; step < 3; ++step) {
+      const std::string text = message_of<UsageError>([&] { net.loss(mine).backward(); });
+      EXPECT_THAT(text,
+                  ::testing::HasSubstr(fmt::format("rank {}: loss.backward() was called by itself", group.rank())));
+      EXPECT_THAT(text, ::testing::HasSubstr("write parallel.backward(loss, samples) in its place"));
+      parallel.backward(net.loss(mine), 10);  // nothing is left of the other
+      descend(net);
+    }
+    EXPECT_LT(distance(net.weight.detach(), expected_weight(3)), 1e-5);
+  });
+}
+
+TEST(DataParallel, APlainBackwardOnOneRankIsTorchs) {
+  const auto group = make_local_group();
+  Net net(1);
+  DataParallel parallel(net, *group);
+  net.loss(rows_of_data()).backward();
+  EXPECT_TRUE(net.weight.grad().defined());
+}
+
+TEST(DataParallel, RanksWithDifferentModulesAreToldInWhat) {
+  struct Other : torch::nn::Module {
+    explicit Other(int rank, const std::string& difference) {
+      register_module("fc", torch::nn::Linear(difference == "shape" && rank == 1 ? 9 : 8, 4));
+      if (difference == "missing" && rank != 2) register_parameter("scale", torch::ones({3}));
+      if (difference == "more" && rank == 2) register_parameter("scale", torch::ones({3}));
+      if (difference == "frozen") register_parameter("scale", torch::ones({3}), /*requires_grad=*/rank != 1);
+      if (difference == "buffer") register_buffer("seen", torch::ones({rank == 2 ? 5 : 3}));
+    }
+  };
+  const auto told = [](const std::string& difference) {
+    std::vector<std::string> texts(3);
+    run_ranks(3, [&](Group& group) {
+      Other module(group.rank(), difference);
+      texts[static_cast<size_t>(group.rank())] = message_of<UsageError>([&] { DataParallel(module, group); });
+    });
+    EXPECT_EQ(texts[1], texts[0]);
+    EXPECT_EQ(texts[2], texts[0]);
+    return texts[0];
+  };
+  const std::string begin = "the ranks train different modules: ", end = "; build the same one on every rank";
+  EXPECT_EQ(told("shape"), begin + "parameter fc.weight is Float [4, 8] on rank 0, and Float [4, 9] on rank 1" + end);
+  EXPECT_EQ(told("missing"), begin + "parameter scale is Float [3] on rank 0, and missing on rank 2" + end);
+  EXPECT_EQ(told("more"), begin + "parameter scale is Float [3] on rank 2, and missing on rank 0" + end);
+  EXPECT_EQ(told("frozen"),
+            begin + "parameter scale is Float [3] on rank 0, and Float [3] without requires_grad on rank 1" + end);
+  EXPECT_EQ(told("buffer"), begin + "buffer seen is Float [3] on rank 0, and Float [5] on rank 2" + end);
+}
+
+TEST(DataParallel, AnUnevenLoopWithoutJoinIsToldOfIt) {
+  std::string text;
+  run_ranks(2, [&](Group& group) {
+    Net net(1);
+    DataParallel parallel(net, group);
+    parallel.backward(net.loss(rows_of_data()), 20);
+    if (group.rank() == 1) return;
+    text = message_of<PeerError>([&] { parallel.backward(net.loss(rows_of_data()), 20); });
+  });
+  EXPECT_THAT(text, ::testing::HasSubstr("rank 1 left the group"));
+  EXPECT_THAT(text, ::testing::EndsWith("call parallel.join(step) after the loop on every rank"));
+}
+
+// A loss whose backward fails after some gradients are there.
+torch::Tensor failing_loss(Net& net) {
+  const torch::Tensor rows = rows_of_data().matmul(net.weight);
+  rows.register_hook([](const torch::Tensor&) { throw std::runtime_error("out of memory, say"); });
+  return (rows + net.bias).square().mean();
+}
+
+TEST(DataParallel, AnExceptionInBackwardForgetsTheStep) {
+  const auto group = make_local_group();
+  for (const bool accumulated : {false, true}) {
+    Net net(1);
+    DataParallel parallel(net, *group);
+    parallel.accumulate(net.loss(rows_of_data()), 20);
+    EXPECT_THROW(accumulated ? parallel.accumulate(failing_loss(net), 5) : parallel.backward(failing_loss(net), 5),
+                 std::runtime_error);
+    parallel.backward(net.loss(rows_of_data()), 20);
+    descend(net);
+    EXPECT_LT(distance(net.weight.detach(), expected_weight(1)), 1e-6) << accumulated;
+  }
+}
+
+TEST(DataParallel, AnExceptionWhileRanksSumEndsItForThatRank) {
+  std::vector<std::string> texts(2);
+  run_ranks(2, [&](Group& group) {
+    Net net(1);
+    DataParallel parallel(net, group);
+    if (group.rank() == 1) {
+      EXPECT_THROW(parallel.backward(failing_loss(net), 5), std::runtime_error);
+      texts[1] = message_of<UsageError>([&] { parallel.backward(net.loss(rows_of_data()), 20); });
+      return;
+    }
+    texts[0] = message_of<PeerError>([&] { parallel.backward(net.loss(rows_of_data()), 20); });
+  });
+  EXPECT_THAT(texts[0], ::testing::HasSubstr("rank 1"));
+  EXPECT_THAT(texts[1], ::testing::HasSubstr("an exception ended an earlier backward() while 2 ranks were summing it"));
 }
 
 TEST(DataParallel, AStepWithoutSamplesIsRefused) {

@@ -190,6 +190,7 @@ void Reducer::begin() {
     slot.arrived = false;
   }
   last_pass_ = false;
+  in_step_ = true;
 }
 
 void Reducer::expect_last_pass(float carry) {
@@ -210,6 +211,12 @@ void Reducer::expect_last_pass(float carry) {
 }
 
 void Reducer::arrive(Slot& slot) {
+  if (!in_step_)
+    throw UsageError(fmt::format(
+        "rank {}: loss.backward() was called by itself, and the gradient of {} would not be summed over the {} ranks, "
+        "whose weights would drift apart; write parallel.backward(loss, samples) in its place, and "
+        "parallel.accumulate(loss, samples) for all but the last part of a step",
+        world_.rank(), slot.parameter.name, world_.size()));
   const torch::NoGradGuard no_grad;
   put_in_place(slot, slot.parameter.tensor.mutable_grad());
   slot.arrived = true;
@@ -285,7 +292,7 @@ void Reducer::finish(std::span<double> riders) {
   exchange([this](size_t i) { return slots_[i].arrived; }, riders);
   for (size_t i = 0; i < slots_.size(); ++i)
     slots_[i].parameter.tensor.mutable_grad() = took_part_[i] ? slots_[i].place : torch::Tensor();
-  last_pass_ = false;
+  last_pass_ = in_step_ = false;
   cost_.exposed_ns += clock_.now_ns() - begin_ns;
 }
 

@@ -16,7 +16,8 @@
 // thread, no lone gradients, and nothing that waits for the device. Only flags and riders go over the host group.
 //
 // A parameter that took no part in a step on this rank counts as zero; one that took part on no rank has no gradient.
-// A rank without samples calls begin() and finish(). On one rank gradients stay where autograd put them.
+// A rank without samples calls begin() and finish(). On one rank gradients stay where autograd put them. Over several,
+// a backward pass outside a step, from begin() to finish(), throws UsageError: nothing would sum its gradients.
 #pragma once
 
 #include <torch/autograd.h>
@@ -27,6 +28,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "paceline/collectives/hybrid.h"
@@ -98,6 +100,8 @@ class Reducer {
   void load_state(const std::map<std::string, torch::Tensor>& state);
 
  private:
+  // A pointer to a node of autograd, whose kind differs between versions of libtorch.
+  using Accumulator = decltype(torch::autograd::impl::grad_accumulator(std::declval<torch::Tensor>()));
   struct Slot {  // of a parameter
     NamedParameter parameter;
     size_t bucket = 0;
@@ -105,8 +109,7 @@ class Reducer {
     bool lone = false;    // the bucket is where the gradient is
     torch::Tensor place;  // in the bucket, with the parameter's shape and strides; of a lone one, once it has arrived
     bool arrived = false;
-    std::shared_ptr<torch::autograd::Node>
-        accumulator;  // held: a parameter itself forgets its own, and our hook with it
+    Accumulator accumulator;  // held: a parameter itself forgets its own, and our hook with it
     uintptr_t hook = 0;
   };
   void require_one_kind() const;
@@ -141,6 +144,7 @@ class Reducer {
   std::vector<int> missing_;               // parameters of each bucket that have not arrived
   bool overlaps_ = false;
   size_t next_to_leave_ = 0;
+  bool in_step_ = false;  // from begin() to finish()
   bool last_pass_ = false;
   std::vector<double> used_and_riders_;
   std::vector<bool> took_part_;
