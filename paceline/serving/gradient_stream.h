@@ -2,16 +2,14 @@
 // for the servers at once. Backward makes the last layers' gradients first, so the run is complete from its end.
 #pragma once
 
+#include <torch/csrc/autograd/variable.h>
+
 #include <functional>
-#include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "paceline/serving/flat_model.h"
-
-namespace torch::autograd {
-struct Node;
-}
 
 namespace paceline {
 
@@ -37,7 +35,8 @@ class GradientStream {
     torch::Tensor tensor;
     uint64_t begin = 0, count = 0;
     bool there = false;
-    std::shared_ptr<torch::autograd::Node> accumulator;
+    // A pointer to a node of autograd, whose kind differs between versions of libtorch.
+    decltype(torch::autograd::impl::grad_accumulator(std::declval<torch::Tensor>())) accumulator;
     uintptr_t hook = 0;
   };
   std::vector<Slot> slots_;
