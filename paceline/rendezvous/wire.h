@@ -87,9 +87,9 @@ class Reader {
   template <class T>
   void get(std::vector<T>& list) {
     const auto size = get_number<uint32_t>();
-    if (size > bytes_.size()) throw ProtocolError("a message that ends in the middle");  // before room is made for it
-    list.resize(size);
-    for (T& value : list) get(value);
+    if (size > bytes_.size()) throw ProtocolError("a message that ends in the middle");
+    list.clear();  // grows with what is there: one byte of a claim must not make room for a value of a hundred
+    for (uint32_t i = 0; i < size; ++i) get(list.emplace_back());
   }
 
   void finish() const {
