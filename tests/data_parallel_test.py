@@ -278,9 +278,11 @@ class DataParallelTest(ProcessTest):
     def test_a_damaged_plan_is_made_anew_and_told(self):
         self.train("run", *TWO, *settings(train__max_steps=10))
         plan = self.folder / "run/plan.json"
-        for damage, warns in ((lambda text: text, False), (lambda text: text[:40], True)):
+        damages = ((lambda text: text, False), (lambda text: text[:40], True), (lambda text: text.replace('"algorithm": "', '"algorithm": "un'), True),
+                   (lambda text: text.replace("18446744073709551615", "7"), True))
+        for number, (damage, warns) in enumerate(damages):
             plan.write_text(damage(plan.read_text()))
-            result = self.run_paceline("train", "tiny.toml", "--out", "run", "--resume", *TWO, *settings(train__max_steps=20 if warns else 15))
+            result = self.run_paceline("train", "tiny.toml", "--out", "run", "--resume", *TWO, *settings(train__max_steps=15 + 5 * number))
             self.assertEqual(result.returncode, 0, result.stderr)
             self.assertEqual("plan.json does not serve this run" in result.stderr, warns, result.stderr)
         self.assertIn("algorithms", json.loads(plan.read_text()))

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "paceline/core/check.h"
+#include "paceline/core/json_number.h"
 
 namespace paceline {
 namespace {
@@ -115,11 +116,11 @@ std::string print_bucket_plan(const BucketPlan& plan) {
 BucketPlan parse_bucket_plan(const std::string& text) {
   try {
     const nlohmann::json json = nlohmann::json::parse(text);
-    BucketPlan plan = {.bucket_bytes = json.at("bucket_bytes"), .buckets = {}};
+    BucketPlan plan = {.bucket_bytes = natural_of(json.at("bucket_bytes")), .buckets = {}};
     std::set<size_t> seen;
     for (const nlohmann::json& planned : json.at("buckets")) {
-      const auto parameters = planned.at("parameters").get<std::vector<size_t>>();
-      const auto counts = planned.at("counts").get<std::vector<size_t>>();
+      const auto parameters = naturals_of(planned.at("parameters"));
+      const auto counts = naturals_of(planned.at("counts"));
       if (parameters.empty() || parameters.size() != counts.size())
         throw DataError("a bucket plan with an empty bucket, or one without all counts");
       Bucket& bucket = plan.buckets.emplace_back();

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
 #include <numbers>
 
 #include "paceline/collectives/all_reduce.h"
@@ -60,29 +59,7 @@ std::vector<PlanStep> plan_type(const Cluster& cluster, Grid grid, const Profile
   return steps;
 }
 
-std::string size_text(uint64_t bytes) {
-  const auto size = static_cast<double>(bytes);
-  if (size < 1 << 10) return fmt::format("{} B", bytes);
-  if (size < 1 << 20) return fmt::format("{:.3g} KiB", size / (1 << 10));
-  return fmt::format("{:.3g} MiB", size / (1 << 20));
-}
-
-std::string describe(const std::vector<PlanStep>& steps) {
-  if (steps.size() == 1) return steps[0].algorithm;
-  std::string text;
-  for (const PlanStep& step : steps)
-    text += step.up_to_bytes == kAnySize ? fmt::format("then {}", step.algorithm)
-                                         : fmt::format("{} up to {}, ", step.algorithm, size_text(step.up_to_bytes));
-  return text;
-}
-
 }  // namespace
-
-const std::string& Plan::algorithm(DType dtype, uint64_t bytes) const {
-  const auto found = steps.find(dtype);
-  CHECK_TRUE(found != steps.end(), "no plan for {}", name_of(dtype));
-  return std::ranges::lower_bound(found->second, bytes, {}, &PlanStep::up_to_bytes)->algorithm;
-}
 
 std::vector<std::string> Plan::algorithms() const {
   std::vector<std::string> names;
@@ -100,41 +77,6 @@ Plan make_plan(const Cluster& cluster, Grid grid, const Profile* profile) {
   Plan plan = {.grid = grid, .measured = profile != nullptr && !profile->rows.empty()};
   for (const DType dtype : kReduced) plan.steps[dtype] = plan_type(cluster, grid, profile, dtype);
   return plan;
-}
-
-std::string print_plan(const Plan& plan) {
-  nlohmann::ordered_json json = {{"grid", {plan.grid.x, plan.grid.y}}, {"measured", plan.measured}};
-  for (const auto& [dtype, steps] : plan.steps) {
-    nlohmann::ordered_json& list = json["steps"][std::string(name_of(dtype))];
-    for (const PlanStep& step : steps)
-      list.push_back({{"up_to_bytes", step.up_to_bytes}, {"algorithm", step.algorithm}});
-  }
-  return json.dump();
-}
-
-Plan parse_plan(const std::string& text) {
-  const nlohmann::json json = nlohmann::json::parse(text);
-  Plan plan = {.grid = {json.at("grid").at(0), json.at("grid").at(1)}, .measured = json.at("measured")};
-  for (const DType dtype : kReduced)
-    for (const nlohmann::json& step : json.at("steps").at(std::string(name_of(dtype))))
-      plan.steps[dtype].push_back({step.at("up_to_bytes"), step.at("algorithm")});
-  return plan;
-}
-
-std::string describe(const Plan& plan) {
-  std::string text;
-  std::vector<DType> told;
-  for (const auto& [dtype, steps] : plan.steps) {
-    if (std::ranges::find(told, dtype) != told.end()) continue;
-    std::vector<std::string_view> names;
-    for (const auto& [other, other_steps] : plan.steps) {
-      if (other_steps != steps) continue;
-      names.push_back(name_of(other));
-      told.push_back(other);
-    }
-    text += fmt::format("{}: {}\n", fmt::join(names, ", "), describe(steps));
-  }
-  return text;
 }
 
 }  // namespace paceline

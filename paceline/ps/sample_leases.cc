@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "paceline/core/check.h"
 #include "paceline/core/error.h"
+#include "paceline/core/json_number.h"
 
 namespace paceline {
 namespace {
@@ -17,15 +19,25 @@ nlohmann::json to_json(const SampleLease& lease) {
           lease.share,  lease.range.epoch, lease.range.begin,    lease.range.end};
 }
 
-SampleLease lease_from(const nlohmann::json& saved) {
-  return {.number = saved.at(0).get<uint64_t>(),
-          .step = saved.at(1).get<uint64_t>(),
-          .cursor_samples = saved.at(2).get<uint64_t>(),
-          .global_count = saved.at(3).get<uint64_t>(),
-          .share = saved.at(4).get<int>(),
-          .range = {.epoch = saved.at(5).get<uint64_t>(),
-                    .begin = saved.at(6).get<uint64_t>(),
-                    .end = saved.at(7).get<uint64_t>()}};
+int small_natural_of(const nlohmann::json& value) {
+  return static_cast<int>(natural_of(value, std::numeric_limits<int>::max()));
+}
+
+SampleLease lease_from(const nlohmann::json& saved, uint64_t data_size) {
+  const SampleLease lease = {
+      .number = natural_of(saved.at(0)),
+      .step = natural_of(saved.at(1)),
+      .cursor_samples = natural_of(saved.at(2)),
+      .global_count = natural_of(saved.at(3)),
+      .share = small_natural_of(saved.at(4)),
+      .range = {.epoch = natural_of(saved.at(5)), .begin = natural_of(saved.at(6)), .end = natural_of(saved.at(7))}};
+  if (lease.range.begin >= lease.range.end || lease.range.end > data_size || lease.range.size() > lease.global_count) {
+    throw DataError(
+        fmt::format("the saved state of the samples is damaged (samples {} to {} of {}, of a batch of {}): "
+                    "start from a checkpoint",
+                    lease.range.begin, lease.range.end, data_size, lease.global_count));
+  }
+  return lease;
 }
 
 }  // namespace
@@ -145,19 +157,21 @@ void SampleLeases::load(const std::string& text) {
   try {
     const nlohmann::json state = nlohmann::json::parse(text);
     SampleLeases loaded(plan_);
-    loaded.used_samples_ = state.at("used_samples").get<uint64_t>();
-    loaded.used_shares_ = state.at("used_shares").get<uint64_t>();
-    loaded.next_ = state.at("next").is_null() ? std::nullopt : std::optional(lease_from(state.at("next")));
+    loaded.used_samples_ = natural_of(state.at("used_samples"));
+    loaded.used_shares_ = natural_of(state.at("used_shares"));
+    loaded.next_ =
+        state.at("next").is_null() ? std::nullopt : std::optional(lease_from(state.at("next"), plan_.data_size));
     const auto load_into = [&](std::map<uint64_t, SampleLease>& leases, const char* key) {
       for (const nlohmann::json& saved : state.value(key, nlohmann::json::array())) {
-        const SampleLease lease = lease_from(saved);
+        const SampleLease lease = lease_from(saved, plan_.data_size);
         leases.emplace(lease.number, lease);
       }
     };
     load_into(loaded.begun_, "begun");
     load_into(loaded.returned_, "returned");
     for (const nlohmann::json& saved : state.at("held")) {
-      const auto [held, added] = loaded.held_.emplace(saved.at(0).get<int>(), lease_from(saved.at(1)));
+      const auto [held, added] =
+          loaded.held_.emplace(small_natural_of(saved.at(0)), lease_from(saved.at(1), plan_.data_size));
       if (added) loaded.holders_.emplace(held->second.number, held->first);
     }
     // The last batch was begun; but of a plan that has become longer there are more.

@@ -187,5 +187,19 @@ TEST(SampleLeasesTest, DamagedStateIsRefused) {
   EXPECT_EQ(leases.save(), state);
 }
 
+TEST(SampleLeasesTest, SamplesThatThereAreNotAreRefused) {
+  const auto with_held = [](const std::string& lease) {
+    return R"({"used_samples":0,"used_shares":0,"next":null,"begun":[],"returned":[],"held":[[0,)" + lease + "]]}";
+  };
+  const std::string end = std::to_string(small_plan().data_size);
+  SampleLeases leases(small_plan());
+  leases.load(with_held("[0,0,0,1000000,0,0,0," + end + "]"));
+  for (const std::string& range : std::vector<std::string>{"0,1" + end, "5,5", "6,5", "-1,5", "0,1e300", "0,true"})
+    EXPECT_THROW(leases.load(with_held("[0,0,0,1000000,0,0," + range + "]")), DataError) << range;
+  EXPECT_THROW(leases.load(with_held("[0,0,0,4,0,0,0,5]")), DataError);           // more than its batch
+  EXPECT_THROW(leases.load(with_held("[0,0,0,9,4294967296,0,0,5]")), DataError);  // the share is beyond an int
+  EXPECT_THROW(leases.load(R"({"used_samples":-1,"used_shares":0,"next":null,"held":[]})"), DataError);
+}
+
 }  // namespace
 }  // namespace paceline

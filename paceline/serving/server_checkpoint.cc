@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include <cstring>
-#include <nlohmann/json.hpp>
 
 #include "paceline/core/file.h"
 #include "paceline/models/safetensors.h"
 #include "paceline/serving/server_state.h"
+#include "paceline/train/run_state_text.h"
 
 namespace paceline {
 namespace {
@@ -51,11 +51,7 @@ ServerCheckpoint read_server_checkpoint(const CheckpointRef& checkpoint, Model& 
   load_weights(checkpoint, model);
   ServerCheckpoint found;
   const std::filesystem::path state_file = checkpoint.folder / "state.json";
-  try {
-    found.state = nlohmann::json::parse(read_file(state_file)).get<RunState>();
-  } catch (const nlohmann::json::exception& failure) {
-    throw DataError(fmt::format("{}: written by another version of Paceline? {}", state_file.string(), failure.what()));
-  }
+  found.state = parse_run_state(read_file(state_file), state_file.string());
   for (const auto& [name, tensor] : read_safetensors(checkpoint.folder / "optimizer.safetensors").tensors) {
     if (name == kLeases) {
       found.leases =

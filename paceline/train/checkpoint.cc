@@ -7,6 +7,7 @@
 #include "paceline/core/sha256.h"
 #include "paceline/models/safetensors.h"
 #include "paceline/models/state.h"
+#include "paceline/train/run_state_text.h"
 
 namespace paceline {
 namespace {
@@ -190,11 +191,7 @@ RunState load_checkpoint(const CheckpointRef& checkpoint, Model& model, Optimize
   const std::filesystem::path optimizer_file = checkpoint.folder / kOptimizer;
   optimizer.load_state(read_safetensors(optimizer_file).tensors, optimizer_file.string());
   const std::filesystem::path state_file = checkpoint.folder / kState;
-  try {
-    return nlohmann::json::parse(read_file(state_file)).get<RunState>();
-  } catch (const nlohmann::json::exception& failure) {
-    throw DataError(fmt::format("{}: written by another version of Paceline? {}", state_file.string(), failure.what()));
-  }
+  return parse_run_state(read_file(state_file), state_file.string());
 }
 
 std::vector<NamedTensors> load_rank_tensors(const CheckpointRef& checkpoint) {

@@ -1,0 +1,13 @@
+// RunState from the text of a checkpoint's state.json. Without libtorch.
+#pragma once
+
+#include <string>
+
+#include "paceline/train/run_state.h"
+
+namespace paceline {
+
+// `file` is for messages. Throws DataError for what no writer has written: a missing key, a value of another kind.
+RunState parse_run_state(const std::string& text, const std::string& file);
+
+}  // namespace paceline
