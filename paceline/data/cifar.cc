@@ -1,9 +1,12 @@
 #include "paceline/data/cifar.h"
 
+#include <fmt/format.h>
+
 #include <memory>
 #include <system_error>
 #include <utility>
 
+#include "paceline/core/error.h"
 #include "paceline/data/data_file.h"
 
 namespace paceline {
@@ -45,9 +48,11 @@ LabelledImages read_cifar(std::span<const fs::path> files, const CifarLabels& la
   for (const fs::path& file : files) {
     const std::vector<uint8_t> bytes = read_data_file(file, records_per_file * record_bytes);
     if (const size_t expected = records_per_file * record_bytes; bytes.size() != expected) {
-      bad_data_file(file, bytes.size(),
-                    fmt::format("a file of {} bytes ({} images of {})", expected, records_per_file, record_bytes),
-                    fmt::format("{} bytes", bytes.size()));
+      throw DataError(
+          fmt::format("{}, byte {}: expected a file of {} bytes ({} images of {}), found {}; it is damaged or "
+                      "incomplete, or not the "
+                      "published file, the only one that is read: fetch that one",
+                      file.string(), bytes.size(), expected, records_per_file, record_bytes, bytes.size()));
     }
     for (size_t at = 0; at < bytes.size(); at += record_bytes) {
       for (size_t i = 0; i < labels.size(); ++i) {

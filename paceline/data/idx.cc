@@ -125,6 +125,29 @@ fs::path plain_or_gzip(const fs::path& root, const std::string& name) {
   throw DataError(fmt::format("{}: there is neither {} nor {}.gz", root.string(), name, name));
 }
 
+// A single label that is damaged would else make hundreds of classes.
+void require_every_class(const LabelledImages& train, const fs::path& labels) {
+  std::vector<bool> seen(static_cast<size_t>(train.classes));
+  for (const int64_t label : train.labels) seen[static_cast<size_t>(label)] = true;
+  for (int64_t label = 1; label < train.classes; ++label)
+    if (!seen[static_cast<size_t>(label)])
+      throw DataError(
+          fmt::format("{}: the labels go up to {}, but no image has label {}; where the file is damaged, fetch it "
+                      "again; where it is "
+                      "your own, number its classes from 0 on without a gap",
+                      labels.string(), train.classes - 1, label));
+}
+
+void require_known_labels(const LabelledImages& test, int64_t classes, const fs::path& labels) {
+  const auto wrong = std::ranges::find_if(test.labels, [&](int64_t label) { return label >= classes; });
+  if (wrong == test.labels.end()) return;
+  constexpr int64_t kHeaderBytes = 8;
+  throw DataError(
+      fmt::format("{}, byte {}: label {} is none of the training images' (they have 0 to {}); the files do "
+                  "not belong together, or one is damaged",
+                  labels.string(), kHeaderBytes + (wrong - test.labels.begin()), *wrong, classes - 1));
+}
+
 }  // namespace
 
 IdxFile read_idx(const fs::path& path, size_t dimensions) {
@@ -167,34 +190,34 @@ IdxFile read_idx(const fs::path& path, size_t dimensions) {
   return file;
 }
 
-LabelledImages read_idx_images(const fs::path& images, const fs::path& labels, int64_t classes) {
+LabelledImages read_idx_images(const fs::path& images, const fs::path& labels) {
   IdxFile pixels = read_idx(images, 3);
   const IdxFile names = read_idx(labels, 1);
   if (pixels.dimensions[0] != names.dimensions[0]) {
     throw DataError(fmt::format("{} holds {} images, {} holds {} labels: they do not belong together", images.string(),
                                 pixels.dimensions[0], labels.string(), names.dimensions[0]));
   }
-  const auto wrong = std::ranges::find_if(names.values, [&](uint8_t label) { return label >= classes; });
-  if (wrong != names.values.end()) {
-    const uint64_t header_bytes = 8;
-    bad_data_file(labels, header_bytes + static_cast<uint64_t>(wrong - names.values.begin()),
-                  fmt::format("a label below {}", classes), fmt::format("{}", *wrong));
-  }
   return {.shape = {.channels = 1,
                     .height = static_cast<int64_t>(pixels.dimensions[1]),
                     .width = static_cast<int64_t>(pixels.dimensions[2])},
-          .classes = classes,
+          .classes = std::ranges::max(names.values) + 1,
           .pixels = std::move(pixels.values),
           .labels = {names.values.begin(), names.values.end()}};
 }
 
-DatasetPair open_mnist_family(const DatasetOptions& options, int64_t classes, Normalisation normalisation) {
-  const auto read = [&](const std::string& part) {
-    return read_idx_images(plain_or_gzip(options.root, part + "-images-idx3-ubyte"),
-                           plain_or_gzip(options.root, part + "-labels-idx1-ubyte"), classes);
+DatasetPair open_mnist_family(const DatasetOptions& options, Normalisation normalisation) {
+  const auto labels_of = [&](const std::string& part) {
+    return plain_or_gzip(options.root, part + "-labels-idx1-ubyte");
   };
-  LabelledImages train = first_samples(read("train"), options.train_samples, "training", options.root);
-  LabelledImages test = first_samples(read("t10k"), options.test_samples, "test", options.root);
+  const auto read = [&](const std::string& part) {
+    return read_idx_images(plain_or_gzip(options.root, part + "-images-idx3-ubyte"), labels_of(part));
+  };
+  LabelledImages train = read("train"), test = read("t10k");
+  require_every_class(train, labels_of("train"));
+  require_known_labels(test, train.classes, labels_of("t10k"));
+  test.classes = train.classes;
+  train = first_samples(std::move(train), options.train_samples, "training", options.root);
+  test = first_samples(std::move(test), options.test_samples, "test", options.root);
   if (train.shape != test.shape) {
     throw DataError(fmt::format("{}: the training images are {}x{} pixels, the test images {}x{}",
                                 options.root.string(), train.shape.height, train.shape.width, test.shape.height,

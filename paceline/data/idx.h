@@ -23,13 +23,13 @@ struct IdxFile {
 // with the size of the file before memory is allocated for it.
 IdxFile read_idx(const std::filesystem::path& path, size_t dimensions);
 
-// Images (three dimensions) with their labels (one). Throws DataError when their numbers differ or a label is not below
-// `classes`.
-LabelledImages read_idx_images(const std::filesystem::path& images, const std::filesystem::path& labels,
-                               int64_t classes);
+// Images (three dimensions) with their labels (one); as many classes as the highest label says. Throws DataError when
+// their numbers differ.
+LabelledImages read_idx_images(const std::filesystem::path& images, const std::filesystem::path& labels);
 
 // train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-images-idx3-ubyte, t10k-labels-idx1-ubyte in options.root,
-// each as it is or with .gz.
-DatasetPair open_mnist_family(const DatasetOptions& options, int64_t classes, Normalisation normalisation);
+// each as it is or with .gz. The training labels say how many classes there are: they go from 0, or 1, to the highest
+// without a gap. Throws DataError where they do not, or where a test label is above them.
+DatasetPair open_mnist_family(const DatasetOptions& options, Normalisation normalisation);
 
 }  // namespace paceline

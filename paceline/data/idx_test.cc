@@ -147,19 +147,11 @@ TEST(Idx, RefusesWhatIsNotAFile) {
   EXPECT_THAT(data_error([&] { read_idx("/dev/zero", 1); }), HasSubstr("not a regular file"));
 }
 
-TEST(Idx, RefusesALabelOutOfRangeAndNamesItsByte) {
-  const TestFolder folder;
-  const auto images = write_bytes(folder.path() / "images", idx({3, 1, 1}, {1, 2, 3}));
-  const auto labels = write_bytes(folder.path() / "labels", idx({3}, {9, 10, 0}));
-  EXPECT_THAT(data_error([&] { read_idx_images(images, labels, 10); }),
-              AllOf(HasSubstr(labels.string()), HasSubstr("byte 9: expected a label below 10, found 10")));
-}
-
 TEST(Idx, RefusesImagesAndLabelsOfDifferentNumber) {
   const TestFolder folder;
   const auto images = write_bytes(folder.path() / "images", idx({3, 1, 1}, {1, 2, 3}));
   const auto labels = write_bytes(folder.path() / "labels", idx({2}, {9, 1}));
-  EXPECT_THAT(data_error([&] { read_idx_images(images, labels, 10); }),
+  EXPECT_THAT(data_error([&] { read_idx_images(images, labels); }),
               AllOf(HasSubstr("3 images"), HasSubstr("2 labels")));
 }
 
@@ -173,7 +165,7 @@ class MnistFamily : public testing::Test {
   }
   DatasetPair open(DatasetOptions options = {}) const {
     options.root = folder.path();
-    return open_mnist_family(options, 3, {.mean = {0.5f}, .deviation = {0.25f}});
+    return open_mnist_family(options, {.mean = {0.5f}, .deviation = {0.25f}});
   }
   TestFolder folder;
 };
@@ -207,6 +199,34 @@ TEST_F(MnistFamily, RefusesMoreSamplesThanThereAre) {
 TEST_F(MnistFamily, RefusesTestImagesOfAnotherShape) {
   write_bytes(folder.path() / "t10k-images-idx3-ubyte.gz", gzip(idx({2, 2, 3}, counting(12))));
   EXPECT_THAT(data_error([&] { open(); }), AllOf(HasSubstr("2x2"), HasSubstr("2x3")));
+}
+
+// Letters of EMNIST: 26 classes from 1 on; three classes; and one.
+TEST_F(MnistFamily, HasTheClassesOfItsTrainingLabels) {
+  Bytes letters;
+  for (uint8_t label = 1; label <= 26; ++label) letters.push_back(label);
+  for (const auto& [labels, classes] : {std::pair<Bytes, int64_t>{letters, 27}, {{2, 0, 1}, 3}, {{0, 0}, 1}}) {
+    const auto count = static_cast<uint32_t>(labels.size());
+    write_bytes(folder.path() / "train-images-idx3-ubyte", idx({count, 2, 2}, counting(4 * count)));
+    write_bytes(folder.path() / "train-labels-idx1-ubyte.gz", gzip(idx({count}, labels)));
+    write_bytes(folder.path() / "t10k-labels-idx1-ubyte", idx({2}, {0, labels.back()}));
+    const DatasetPair data = open({.train_samples = 1});  // of the file, not of the samples asked for
+    EXPECT_EQ(data.train->classes(), classes);
+    EXPECT_EQ(data.test->classes(), classes);
+  }
+}
+
+TEST_F(MnistFamily, RefusesLabelsWithAGap) {
+  write_bytes(folder.path() / "train-labels-idx1-ubyte.gz", gzip(idx({3}, {0, 1, 200})));
+  EXPECT_THAT(data_error([&] { open(); }),
+              AllOf(HasSubstr("train-labels-idx1-ubyte.gz: the labels go up to 200, but no image has label 2;"),
+                    HasSubstr("number its classes from 0 on without a gap")));
+}
+
+TEST_F(MnistFamily, RefusesATestLabelThatTrainingDoesNotHave) {
+  write_bytes(folder.path() / "t10k-labels-idx1-ubyte", idx({2}, {1, 3}));
+  EXPECT_THAT(data_error([&] { open(); }),
+              HasSubstr("t10k-labels-idx1-ubyte, byte 9: label 3 is none of the training images' (they have 0 to 2)"));
 }
 
 TEST_F(MnistFamily, NamesAMissingFile) {

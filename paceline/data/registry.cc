@@ -18,7 +18,7 @@ Registry<DatasetInfo> builtin_datasets() {
        .default_roots = {"/usr/share/datasets/fashion-mnist", "data/fashion-mnist"},
        .open =
            [](const DatasetOptions& options) {
-             return open_mnist_family(options, 10, {.mean = {0.2860f}, .deviation = {0.3530f}});
+             return open_mnist_family(options, {.mean = {0.2860f}, .deviation = {0.3530f}});
            },
        .how_to_get = "on Debian and Ubuntu, install the package dataset-fashion-mnist; elsewhere, put its four "
                      "*-ubyte.gz files into data/fashion-mnist",
@@ -27,7 +27,7 @@ Registry<DatasetInfo> builtin_datasets() {
                          .default_roots = {"data/mnist"},
                          .open =
                              [](const DatasetOptions& options) {
-                               return open_mnist_family(options, 10, {.mean = {0.1307f}, .deviation = {0.3081f}});
+                               return open_mnist_family(options, {.mean = {0.1307f}, .deviation = {0.3081f}});
                              },
                          .how_to_get = "put its four *-ubyte.gz files into data/mnist",
                          .train_samples = 60'000});

@@ -32,8 +32,10 @@ struct LabelledFiles {
 };
 
 [[noreturn]] void incomplete(const fs::path& where, size_t expected, const std::string& what, size_t found) {
-  throw DataError(fmt::format("{}: expected {} {}, found {}; the data set is incomplete: unpack it again",
-                              where.string(), expected, what, found));
+  throw DataError(
+      fmt::format("{}: expected {} {}, found {}; tiny_imagenet is the published set, as it was unpacked: if "
+                  "this is it, unpack it again",
+                  where.string(), expected, what, found));
 }
 
 // Lines without their ends, which are of two characters where the file went through Windows. Empty ones are left out.

@@ -171,8 +171,8 @@ TEST_F(TinyImagenet, NamesAMissingFile) {
   fs::remove(root() / "val/val_annotations.txt");
   EXPECT_THAT(error(), HasSubstr("val/val_annotations.txt: there is no such file"));
   fs::remove(root() / "train/n02/images/n02_1.JPEG");
-  EXPECT_THAT(error(), HasSubstr("train/n02/images: expected 3 files *.JPEG, found 2; the data set is incomplete: "
-                                 "unpack it again"));
+  EXPECT_THAT(error(), HasSubstr("train/n02/images: expected 3 files *.JPEG, found 2; tiny_imagenet is the "
+                                 "published set, as it was unpacked: if this is it, unpack it again"));
   fs::remove_all(root() / "train/n02");
   EXPECT_THAT(error(), HasSubstr("train/n02/images: cannot be read: No such file or directory"));
   fs::remove(root() / "wnids.txt");
