@@ -3,7 +3,10 @@
 #include <sys/resource.h>
 
 #include <cmath>
+#include <cstdlib>
+#include <fstream>
 #include <limits>
+#include <string>
 
 namespace paceline {
 
@@ -28,7 +31,13 @@ void RateMeter::add(double units, int64_t now_ns) {
   seconds_ = seconds_ * kept + faded_seconds;
 }
 
+// Not getrusage() alone: its maximum outlives exec(), and is that of whatever started this program if that was larger.
 int64_t peak_rss_bytes() {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    constexpr std::string_view kPeak = "VmHWM:";
+    if (line.starts_with(kPeak)) return std::strtoll(line.c_str() + kPeak.size(), nullptr, 10) * 1024;  // "  512 kB"
+  }
   rusage usage{};
   ::getrusage(RUSAGE_SELF, &usage);
   return static_cast<int64_t>(usage.ru_maxrss) * 1024;  // Linux counts in KiB

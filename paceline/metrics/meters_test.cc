@@ -1,8 +1,12 @@
 #include "paceline/metrics/meters.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cmath>
+#include <cstdio>
+#include <cstdlib>
 #include <vector>
 
 namespace paceline {
@@ -72,6 +76,26 @@ TEST(PeakRss, GrowsWithMemoryThatIsTouched) {
   const std::vector<char> touched(200 << 20, 1);
   EXPECT_GT(peak_rss_bytes(), (150 << 20) + touched[0]);
   EXPECT_GE(peak_rss_bytes(), before);
+}
+
+// The program runs itself again, in a process that has touched much more before exec(), as an interpreter does that
+// starts a rank.
+TEST(PeakRss, IsNotThatOfTheProgramBefore) {
+  if (std::getenv("PACELINE_TEST_PRINTS_PEAK") != nullptr) {
+    std::printf("peak %lld\n", static_cast<long long>(peak_rss_bytes()));
+    return;
+  }
+  const std::vector<char> touched(300 << 20, 1);
+  const std::string command = fmt::format(
+      "exec env PACELINE_TEST_PRINTS_PEAK=1 /proc/{}/exe --gtest_filter=PeakRss.IsNotThatOfTheProgramBefore",
+      ::getpid());
+  FILE* const output = ::popen(command.c_str(), "r");
+  ASSERT_NE(output, nullptr);
+  long long peak = 0;
+  for (char line[256]; std::fgets(line, sizeof line, output) != nullptr;) std::sscanf(line, "peak %lld", &peak);
+  EXPECT_EQ(::pclose(output), 0);
+  EXPECT_GT(peak, 100'000 * touched[0]);
+  EXPECT_LT(peak, 200 << 20);
 }
 
 }  // namespace
