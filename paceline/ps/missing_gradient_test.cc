@@ -72,6 +72,22 @@ TEST_F(MissingGradientTest, APushThatNobodyAskedForOverwritesNothing) {
   servers.wait();  // no server failed
 }
 
+// As of a worker that called again and could not know how much of it had come.
+TEST_F(MissingGradientTest, APushThatIsDoneMayComeAgain) {
+  ToyRun run = run_;
+  run.workers = 1;
+  ToyServers servers(run);
+  Joined worker = join(servers.addresses()[0], 0);
+  const PushHead first = push_of(worker.assignment);
+  worker.line->send({to_wire(Head(first)), body_of(run.elements)});
+  const Assignment next = std::get<GoHead>(head_from(worker.line->receive(kPatienceMs).head)).assignment;
+  while (!std::get<ParametersHead>(head_from(worker.line->receive(kPatienceMs).head)).last) {
+  }
+  worker.line->send({to_wire(Head(first)), body_of(run.elements)});
+  worker.line->send({to_wire(Head(push_of(next))), body_of(run.elements)});
+  EXPECT_TRUE(std::holds_alternative<GoHead>(head_from(worker.line->receive(kPatienceMs).head)));
+}
+
 TEST_F(MissingGradientTest, AWorkerCannotOutweighTheOthers) {
   ToyServers servers(run_);
   Joined greedy = join(servers.addresses()[0], 1);

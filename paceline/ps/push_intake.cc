@@ -93,10 +93,7 @@ std::optional<PushNews> PushIntake::take(int worker, const Connection* connectio
   if (seat->connection.get() != connection) throw PeerError("this worker has another connection");
   if (seat->released == 0) throw PeerError("a push of a worker that was given no parameters");
   const uint64_t sequence = head.push.sequence;
-  if (sequence != seat->released) {
-    throw PeerError(
-        fmt::format("worker {} pushed number {}, but its assignment is number {}", worker, sequence, seat->released));
-  }
+  if (sequence == 0) throw PeerError("pushes count from 1");
   if (head.offset > shard_.count() || head.count > shard_.count() - head.offset) {
     throw PeerError(fmt::format("a segment of elements {} to {} of a shard of {}", head.offset,
                                 head.offset + head.count, shard_.count()));
@@ -112,6 +109,10 @@ std::optional<PushNews> PushIntake::take(int worker, const Connection* connectio
     seat->whole = head.push;
     seat->sequence = sequence;
     return head.push;
+  }
+  if (sequence != seat->released) {
+    throw PeerError(
+        fmt::format("worker {} pushed number {}, but its assignment is number {}", worker, sequence, seat->released));
   }
   if (sequence != seat->sequence) {
     seat->sequence = sequence;
