@@ -27,6 +27,7 @@ namespace {
 
 constexpr size_t kMostStrangers = 512;
 constexpr size_t kOtherDescriptors = 64;  // files of the state, the transport's own
+constexpr int kAtOnce = 64;               // connections that are accepted before the others are heard
 constexpr int64_t kPauseMs = 100;         // when this process has no descriptor left
 
 int64_t now_ms() {
@@ -160,7 +161,7 @@ class FrontDoor::Service {
   }
 
   void let_in() {
-    for (;;) {
+    for (int i = 0; i < kAtOnce; ++i) {  // those that are here have their turn, too
       Descriptor socket(::accept4(listener_->socket().number(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
       if (socket.number() < 0) {
         if (errno == EINTR || errno == ECONNABORTED) continue;

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <fstream>
+#include <thread>
 
 #include "paceline/core/file.h"
 #include "paceline/core/test_folder.h"
@@ -269,6 +270,18 @@ TEST(TransportStrangers, GarbageAtAnyStageEndsItsConnectionOnly) {
     expect_echo(*client);
   }
   EXPECT_EQ(handler.closed_count() + 1, handler.opened_count());
+}
+
+// The limits for those that have not said who they are do not hold for clients that have.
+TEST(TransportStrangers, AClientThatIsKnownMayBeSilent) {
+  RecordingHandler handler(echo());
+  for (const char* address : {"127.0.0.1:0", "[::1]:0"}) {
+    const auto server = serve(address, {.token = "secret"}, {.connect_timeout_ms = 200}, handler);
+    const auto client = connect(server->address(), {.token = "secret"}, {});
+    expect_echo(*client);
+    std::this_thread::sleep_for(std::chrono::milliseconds(700));
+    expect_echo(*client);
+  }
 }
 
 size_t resident_bytes() {
