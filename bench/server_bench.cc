@@ -112,7 +112,8 @@ void small(const ServerBench& bench, const BenchServer& server) {
                              .incarnation = static_cast<uint64_t>(id) + 1,
                              .fingerprint = bench_map(kElements).fingerprint(),
                              .run = kBenchRun};
-    workers.push_back({call_server(server.address(), 0, 1, security, {}, hello), {}});
+    uint64_t history = 0;
+    workers.push_back({call_server(server.address(), 0, 1, security, {}, hello, history), {}});
     workers.back().line->send({to_wire(Head(JoinHead{})), {}});
     workers.back().receive();
   }

@@ -290,7 +290,7 @@ class Stranger:
         if kind == 0:
             hello[1] = self.draw.choice((2, 3, 255))  # a shard, where there is only one; roles that are none
         elif kind == 1:
-            hello[2:6] = struct.pack("<I", self.draw.choice((0, 2, 2**32 - 1)))
+            hello[2:6] = struct.pack("<I", self.draw.choice((0, 1, 2**32 - 1)))
         elif kind == 2:
             hello[6:10] = struct.pack("<I", self.draw.choice((1_000_000, 2**31 - 1, 2**31, 2**32 - 1)))
         elif kind == 3:

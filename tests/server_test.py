@@ -9,6 +9,7 @@ import pathlib
 import random
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -138,8 +139,6 @@ class ServerTest(unittest.TestCase):
             except ProcessLookupError:
                 pass  # with the chief its children end
         chief.wait(timeout=60)
-        for state in pathlib.Path("/dev/shm").glob(f"paceline-server-*-run-{chief.pid}"):
-            shutil.rmtree(state)
         begun, seen = self.last_checkpoint("lost"), self.seen("lost")
         done = self.train(recipe, "lost", *keys, "--resume", ranks=2)
         self.assertIn(f"going on from the checkpoint at update {begun} (", done.stderr)
@@ -210,6 +209,95 @@ class ServerTest(unittest.TestCase):
         print(f"{kills} processes killed in {ROUNDS} runs", file=sys.stderr)
         self.assertGreater(kills, ROUNDS)
 
+    def start(self, recipe, out, *arguments, ranks=2, before=()):
+        chief = subprocess.Popen([*before, *self.command(recipe, out, *arguments, ranks=ranks)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(chief.communicate)
+        self.addCleanup(chief.kill)
+        return chief
+
+    def server_of(self, out):
+        """Of a run whose processes may lie below another one; by the name of the recipe's folder and the state of the chief's children."""
+        chief = next(folder for folder in pathlib.Path("/proc").glob("[0-9]*") if self.words_of(folder)[1:2] == [b"train"] and
+                     str(self.folder / out).encode() in self.words_of(folder))
+        return next(int(folder.name) for folder in pathlib.Path("/proc").glob("[0-9]*") if self.words_of(folder)[1:2] == [b"serve"] and
+                    f"PPid:\t{chief.name}\n" in (folder / "status").read_text())
+
+    def words_of(self, process):
+        try:
+            return (process / "cmdline").read_bytes().split(b"\0")
+        except OSError:
+            return []
+
+    def state_of(self, server):
+        words = pathlib.Path(f"/proc/{server}/cmdline").read_bytes().split(b"\0")
+        return pathlib.Path(words[words.index(b"--state") + 1].decode())
+
+    def test_the_state_of_a_killed_run_is_removed_by_the_next_and_that_of_a_live_one_is_not(self):
+        """Also where each run has process numbers of its own and its first process has the same, as in containers."""
+        contained = ("unshare", "--pid", "--fork", "--kill-child", "--mount-proc")
+        if subprocess.run([*contained, "true"], capture_output=True).returncode != 0:
+            contained = ()
+        recipe = self.recipe(SMALL.replace("epochs = 1", "epochs = 200"))
+        keys = ["--set", "sync.policy=bsp"]
+        killed, live = (self.start(recipe, out, *keys, before=contained) for out in ("killed", "live"))
+        states = []
+        for chief, out in ((killed, "killed"), (live, "live")):
+            self.wait_for(lambda: self.seen(out) > 0)
+            states.append(self.state_of(self.server_of(out)))
+        self.assertEqual([state.stat().st_mode & 0o777 for state in states], [0o700, 0o700])
+        killed.kill()
+        killed.wait(timeout=60)
+        self.assertTrue(states[0].exists())
+        done = self.train(recipe, "next", *keys, "--set", "train.max_steps=3", ranks=2)
+        self.assertEqual(self.summary("next")["samples"], 3 * 64, done.stderr)
+        self.assertEqual([state.exists() for state in states], [False, True])
+
+    def test_a_run_whose_servers_lost_their_state_goes_on_from_its_checkpoint(self):
+        recipe = self.recipe(SMALL.replace("epochs = 1", "epochs = 5"))
+        chief = self.start(recipe, "lost", "--set", "sync.policy=bsp", "--set", "sync.servers=2", "--set", "train.log_every_steps=5")
+        server = self.child_of(chief, "--shard=1/2")
+        self.wait_for(lambda: self.last_checkpoint("lost") > 0)
+        shutil.rmtree(self.state_of(server))
+        os.kill(server, signal.SIGKILL)
+        output, errors = chief.communicate(timeout=200)
+        self.assertEqual(chief.returncode, 0, errors)
+        self.assertRegex(errors, r"server 1 killed by signal 9 \(Killed\), and its state in \S+ is gone; all servers and workers are started again")
+        self.assertRegex(errors, r"going on from the checkpoint at update \d+ ")
+        self.assertEqual(self.summary("lost")["samples"], 10000)
+        steps = [line["step"] for line in map(json.loads, (self.folder / "lost" / "metrics.jsonl").read_text().splitlines()) if line["kind"] == "train"]
+        self.assertEqual(steps, sorted(set(steps)))
+
+    def test_a_server_that_dies_before_it_listens_is_started_again(self):
+        recipe = self.recipe(SMALL)
+        chief = self.start(recipe, "early", "--set", "sync.policy=bsp", "--set", "sync.servers=2")
+        for argument in ("--shard=0/2", "--shard=1/2"):  # it needs the data set and libtorch first, which takes longer than this
+            os.kill(self.child_of(chief, argument), signal.SIGKILL)
+        output, errors = chief.communicate(timeout=200)
+        self.assertEqual(chief.returncode, 0, errors)
+        self.assertIn("server 1 killed by signal 9 (Killed): it was started again", errors)
+        self.assertEqual(self.summary("early")["samples"], 2000)
+
+    def test_with_no_restart_a_killed_server_ends_the_run_at_once(self):
+        recipe = self.recipe(SMALL.replace("epochs = 1", "epochs = 200"))
+        chief = self.start(recipe, "killed", "--set", "sync.policy=bsp", "--no-restart")
+        self.wait_for(lambda: self.seen("killed") > 0)
+        os.kill(self.child_of(chief, "--shard=0/1"), signal.SIGKILL)
+        output, errors = chief.communicate(timeout=40)  # workers and chief would wait for a minute
+        self.assertEqual(chief.returncode, 7, errors)
+        self.assertRegex(errors, r"server 0 killed by signal 9 \(Killed\).*; go on from the newest checkpoint with --resume")
+
+    def test_a_server_that_fails_in_the_same_way_each_time_ends_the_run(self):
+        """Here the file system for its state is full from the beginning."""
+        small = ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs -o size=64k tmpfs /dev/shm && exec "$@"', "sh"]
+        if subprocess.run([*small, "true"], capture_output=True).returncode != 0:
+            self.skipTest("no file system can be mounted")
+        chief = self.start(self.recipe(SMALL), "full", "--set", "sync.policy=bsp", before=small)
+        output, errors = chief.communicate(timeout=100)
+        self.assertEqual(chief.returncode, 5, errors)
+        self.assertIn("No space left on device", errors)
+        self.assertIn("it had ended like this before, and the run had got no further", errors)
+        self.assertEqual(errors.count("it was started again"), 1)
+
     def lines(self, out):
         metrics = self.folder / out / "metrics.jsonl"
         return sum(1 for line in metrics.read_text().splitlines() if '"kind":"train"' in line) if metrics.exists() else 0
@@ -230,6 +318,76 @@ class ServerTest(unittest.TestCase):
         self.addCleanup(server.kill)
         return server, server.stdout.readline().removeprefix("listening on ").strip()
 
+    def test_a_run_of_another_recipe_is_refused_and_the_keys_are_named(self):
+        recipe, state = self.recipe(SMALL), self.folder / "state"
+        server, address = self.serve(recipe, "--state", str(state))
+        done = self.train(recipe, "other", "--set", "sync.policy=bsp", "--set", "optimizer.rate=0.5", "--set", "data.train_samples=1000", "--servers", address,
+                          ranks=2, expect=7)
+        self.assertIn("the recipe differs: optimizer.rate (0.1 here, 0.5 there), training samples (2000 here, 1000 there)", done.stderr)
+        self.train(recipe, "same", "--set", "sync.policy=bsp", "--set", "train.log_every_steps=7", "--servers", address, ranks=2)
+        self.assertEqual(server.wait(timeout=60), 0)
+
+    def test_the_state_of_a_stopped_server_is_continued_only_by_its_run(self):
+        recipe, keys = self.recipe(SMALL.replace("epochs = 1", "epochs = 4")), ["--set", "sync.policy=bsp"]
+        server, address = self.serve(recipe, "--state", str(self.folder / "state"))
+        run = self.start(recipe, "run", *keys, "--servers", address)
+        self.wait_for(lambda: self.seen("run") > 0)
+        run.kill()  # its workers end with it
+        run.wait(timeout=60)
+        server.terminate()
+        self.assertEqual(server.wait(timeout=60), 130)
+
+        other, _ = self.serve(recipe, "--state", str(self.folder / "state"), "--set", "train.seed=2")
+        self.assertEqual(other.wait(timeout=60), 5)
+        self.assertIn("is of another recipe: train.seed (2 here, 1 there); give the recipe as it was, or begin anew", other.stderr.read())
+
+        server, address = self.serve(recipe, "--state", str(self.folder / "state"))
+        done = self.train(recipe, "new", *keys, "--servers", address, ranks=2, expect=2)
+        self.assertIn("the servers are in the middle of a run (update ", done.stderr)
+        self.assertFalse((self.folder / "new").exists())
+        self.train(recipe, "run", *keys, "--servers", address, "--resume", ranks=2)
+        self.assertEqual(self.summary("run")["samples"], 8000)
+        self.assertEqual(server.wait(timeout=60), 0)
+
+    def test_fresh_servers_remove_what_was_left_but_not_what_is_used(self):
+        recipe, state = self.recipe(SMALL), ["--state", str(self.folder / "state")]
+        left, _ = self.serve(recipe, *state)
+        second, _ = self.serve(recipe, *state, "--fresh")
+        self.assertEqual(second.wait(timeout=60), 5)
+        self.assertIn("is held by a server that is running; end it first", second.stderr.read())
+        left.terminate()
+        self.assertEqual(left.wait(timeout=60), 130)
+        server, address = self.serve(recipe, *state, "--fresh", "--set", "train.seed=2")
+        self.train(recipe, "run", "--set", "sync.policy=bsp", "--set", "train.seed=2", "--servers", address, ranks=2)
+        self.assertEqual(server.wait(timeout=60), 0)
+        self.assertIn("removed the state in", server.stderr.read())
+
+    def test_a_server_that_began_anew_is_found_out(self):
+        """By those who knew the state that it has lost, and by whoever looks after the run again."""
+        recipe, keys = self.recipe(SMALL.replace("epochs = 1", "epochs = 20")), ["--set", "sync.policy=bsp"]
+        server, address = self.serve(recipe, "--state", str(self.folder / "state"))
+        run = self.start(recipe, "run", *keys, "--servers", address)
+        self.wait_for(lambda: self.last_checkpoint("run") > 0)
+        server.kill()
+        server.wait(timeout=60)
+        shutil.rmtree(self.folder / "state")
+        server, _ = self.serve(recipe, "--state", str(self.folder / "state"), "--listen", address)
+        output, errors = run.communicate(timeout=60)
+        self.assertEqual(run.returncode, 7, errors)
+        self.assertIn("has lost the state that this process worked with, and has begun anew (it is at update 0 now)", errors)
+        done = self.train(recipe, "run", *keys, "--servers", address, "--resume", ranks=2, expect=2)
+        self.assertIn("they have lost their state and begun anew; stop them, and start them with 'paceline serve --checkpoint", done.stderr)
+        server.terminate()
+        server.wait(timeout=60)
+        begun = self.last_checkpoint("run")
+        server, address = self.serve(recipe, "--state", str(self.folder / "state"), "--checkpoint", str(self.folder / "run" / "checkpoints" / f"step-{begun:08}"))
+        run = self.start(recipe, "run", *keys, "--servers", address, "--resume")
+        self.wait_for(lambda: self.last_checkpoint("run") > begun)
+        run.send_signal(signal.SIGINT)
+        output, errors = run.communicate(timeout=60)
+        self.assertEqual(run.returncode, 130, errors)
+        self.assertGreater(self.summary("run")["steps"], begun)
+
     def test_servers_of_ones_own_begin_anew_for_every_run(self):
         recipe, state = self.recipe(SMALL), self.folder / "state"
         accuracy = []
@@ -246,6 +404,7 @@ class ServerTest(unittest.TestCase):
         recipe, state = self.recipe(SMALL), self.folder / "state"
         server, address = self.serve(recipe, "--state", str(state), "--listen", "0.0.0.0:0")
         self.assertEqual((server.wait(timeout=60), address), (2, ""))
+        self.assertIn("in a network that you trust, --insecure lifts this", server.stderr.read())
         self.assertFalse(state.exists())
 
     def test_tls_and_strangers(self):
@@ -260,6 +419,24 @@ class ServerTest(unittest.TestCase):
         self.assertEqual(self.summary("known")["samples"], 2000)
         self.assertEqual(server.wait(timeout=60), 0)
         self.assertIn("the TLS handshake failed", server.stderr.read())
+
+    def test_options_for_servers_are_refused_where_there_are_none(self):
+        recipe = self.recipe(SMALL)
+        for option in (["--servers", "127.0.0.1:7000"], ["--certs", "nowhere"], ["--insecure"], ["--run", "x"], ["--restart"], ["--no-restart"]):
+            with self.subTest(option=option[0]):
+                done = self.train(recipe, "alone", *option, ranks=1, expect=2)
+                self.assertIn(f'{option[0]} is for runs on a parameter server, and sync.policy is "allreduce": choose another with --set sync.policy=bsp', done.stderr)
+                self.assertFalse((self.folder / "alone").exists())
+        done = self.train(recipe, "both", "--set", "sync.policy=bsp", "--no-restart", "--servers", "127.0.0.1:7000", expect=2)
+        self.assertIn("--no-restart is for servers that the run starts itself; leave it out with --servers", done.stderr)
+
+    def test_servers_that_are_not_there_are_waited_for_as_long_as_the_environment_says(self):
+        with socket.create_server(("127.0.0.1", 0)) as taken:  # a port where no server answers
+            address = "127.0.0.1:%d" % taken.getsockname()[1]
+        done = subprocess.run(self.command(self.recipe(SMALL), "dead", "--set", "sync.policy=bsp", "--servers", address), capture_output=True, text=True,
+                              timeout=50, env={**os.environ, "PACELINE_TIMEOUT": "1"})  # without it they are waited for longer than this
+        self.assertEqual(done.returncode, 7, done.stderr)
+        self.assertRegex(done.stderr, rf"the servers \({address}\) have not answered for \d+\.\d s: .*; do all of them run\?")
 
     def test_a_policy_that_is_none_and_keys_that_do_not_go_are_refused(self):
         recipe = self.recipe(SMALL)

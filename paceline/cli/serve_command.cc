@@ -7,13 +7,16 @@
 #include <memory>
 
 #include "paceline/cli/interrupt.h"
+#include "paceline/cli/own_ranks.h"
 #include "paceline/cli/server_access.h"
 #include "paceline/core/file.h"
 #include "paceline/core/number_text.h"
+#include "paceline/core/private_folder.h"
 #include "paceline/core/recipe.h"
 #include "paceline/ps/server.h"
 #include "paceline/serving/flat_model.h"
 #include "paceline/serving/last_seen.h"
+#include "paceline/serving/served_settings.h"
 #include "paceline/serving/server_checkpoint.h"
 #include "paceline/serving/server_plan.h"
 #include "paceline/train/assemble.h"
@@ -30,6 +33,7 @@ struct ServeArguments {
   std::string state;
   std::string checkpoint;
   int workers = 1;
+  bool fresh = false;
   ServerAccess access;
 };
 
@@ -73,6 +77,8 @@ ExitCode serve_shard(const ServeArguments& arguments) {
   }
   const std::vector<float> weights = flat.weights();
 
+  const std::filesystem::path state_folder = arguments.state.empty() ? server_state_folder(arguments.access.run(recipe))
+                                                                     : std::filesystem::path(arguments.state);
   ServerOptions options = {.listen = arguments.listen,
                            .shard = place.shard,
                            .map = plan.map,
@@ -81,13 +87,19 @@ ExitCode serve_shard(const ServeArguments& arguments) {
                            .coordinator_address = arguments.coordinator,
                            .security = arguments.access.security(ServerAccess::Role::server),
                            .run = arguments.access.run(recipe),
+                           .settings = served_settings(recipe, data.train->size()),
                            .codec = updates_alone(recipe) ? "none" : recipe.comm.codec,
-                           .state_folder = arguments.state.empty() ? server_state_folder(arguments.access.run(recipe))
-                                                                   : std::filesystem::path(arguments.state),
+                           .state_folder = state_folder,
                            .restart = restart,
                            .log = &log};
-  const bool goes_on = has_state(options.state_folder, place.shard);
-  if (goes_on) log.info("going on with the state in {}; remove it to begin anew", options.state_folder.string());
+  const bool first_start = starts_before().value_or(0) == 0;  // 'launch --restart' starts the same command again
+  if (arguments.fresh && first_start && has_state(state_folder, place.shard)) {
+    remove_left_state(state_folder, place.shard);
+    log.info("removed the state in {}", state_folder.string());
+  }
+  if (arguments.state.empty()) make_private_folder(state_folder);
+  const bool goes_on = has_state(state_folder, place.shard);
+  if (goes_on) log.info("going on with the state in {}; with --fresh it would begin anew", state_folder.string());
   if (restart && !goes_on && place.shard == 0) {
     const RunFolder run = {std::filesystem::weakly_canonical(arguments.checkpoint).parent_path().parent_path()};
     log.warning("going on from the checkpoint at update {}; {}", with_commas(static_cast<uint64_t>(from_update)),
@@ -137,6 +149,7 @@ void add_serve_command(CLI::App& app, ExitCode& result) {
       ->add_option("--checkpoint", arguments->checkpoint,
                    "A checkpoint of this run, all servers from the same one: for servers whose state is lost")
       ->type_name("DIR");
+  command->add_flag("--fresh", arguments->fresh, "Begin anew where an earlier server has left its state");
   arguments->access.add_options(*command);
   command->footer(
       "Examples:\n"

@@ -6,16 +6,21 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <charconv>
-#include <csignal>
 #include <cstdlib>
 #include <exception>
+#include <map>
+#include <set>
 #include <thread>
 
 #include "paceline/core/file.h"
+#include "paceline/core/hmac.h"
 #include "paceline/core/number_text.h"
+#include "paceline/core/owned_folder.h"
+#include "paceline/launch/fruitless_starts.h"
 #include "paceline/launch/supervisor.h"
+#include "paceline/ps/server.h"
 #include "paceline/rendezvous/secret.h"
+#include "paceline/rendezvous/world_settings.h"
 #include "paceline/serving/chief.h"
 #include "paceline/serving/last_seen.h"
 #include "paceline/serving/worker_loop.h"
@@ -29,6 +34,9 @@ constexpr const char* kServersVariable = "PACELINE_SERVERS";
 constexpr const char* kRunVariable = "PACELINE_SERVER_RUN";
 constexpr int kManyRestarts = 1000;
 constexpr int64_t kGraceMs = 5000;
+constexpr const char* kAnyPort = "127.0.0.1:0";
+constexpr const char* kAgainstKilledServers =
+    "go on from the newest checkpoint with --resume, and leave --no-restart out: then servers are started again";
 
 std::vector<std::string> split(const std::string& text) {
   std::vector<std::string> parts;
@@ -45,17 +53,18 @@ int threads_of_a_worker(const Recipe& recipe, int workers_here) {
   return std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / workers_here);
 }
 
-// Folders of runs on this machine whose process is gone: nobody else removes them.
-void remove_abandoned_state() {
-  std::error_code ignored;
-  const std::string prefix = fmt::format("paceline-server-{}-run-", ::getuid());
-  for (const auto& entry : std::filesystem::directory_iterator("/dev/shm", ignored)) {
-    const std::string name = entry.path().filename();
-    if (!name.starts_with(prefix)) continue;
-    const pid_t owner = std::atoi(name.c_str() + prefix.size());
-    if (owner > 0 && ::kill(owner, 0) != 0 && errno == ESRCH) std::filesystem::remove_all(entry.path(), ignored);
-  }
+// Where servers that a run has started keep their state: in a new folder, so that no run goes on with another's.
+// Nothing removes the folders of runs that were killed but the next run.
+std::unique_ptr<OwnedFolder> make_state_folder() {
+  const std::string prefix = fmt::format("paceline-train-{}", ::getuid());
+  remove_abandoned_folders("/dev/shm", prefix);
+  return std::make_unique<OwnedFolder>("/dev/shm", prefix);
 }
+
+// A server that was to be started again had lost what it needs for that.
+struct StateLost {
+  std::string what;
+};
 
 // All processes of a run on this machine, around the chief, which is a thread of this one.
 class ServedRun {
@@ -64,8 +73,8 @@ class ServedRun {
       : recipe_(recipe),
         options_(options),
         program_(std::filesystem::read_symlink("/proc/self/exe").string()),
-        run_(options.servers.empty() ? fmt::format("run-{}", ::getpid()) : options.access.run(recipe)),
-        state_(server_state_folder(run_)),
+        run_(options.servers.empty() ? fmt::format("run-{}", random_hex(8)) : options.access.run(recipe)),
+        state_(options.servers.empty() ? make_state_folder() : nullptr),
         token_(Secret::random().reveal()),
         wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
         supervisor_(
@@ -73,37 +82,47 @@ class ServedRun {
                                    std::string_view line) { hear(name, stream, line); },
                     .ended = [this](const std::string& name, const Ending& ending) { on_end(name, ending); },
                     .restarted = [this](const std::string& name, const Ending& ending) { on_restart(name, ending); }}) {
-    remove_abandoned_state();
     loop_.watch(wake_.number(), POLLIN, [this] {
       uint64_t ignored = 0;
       [[maybe_unused]] const ssize_t got = ::read(wake_.number(), &ignored, sizeof ignored);
     });
   }
   ~ServedRun() {
+    gone_.request_stop();
     stop_.request_stop();
     if (chief_.joinable()) chief_.join();
     loop_.forget(wake_.number());
-    std::error_code ignored;
-    if (options_.servers.empty()) std::filesystem::remove_all(state_, ignored);
   }
 
+  // Throws StateLost when the servers have to begin anew, from a checkpoint.
   Summary run() {
     if (options_.resume && options_.servers.empty()) find_checkpoint();
     servers_ = options_.servers;
-    if (servers_.empty()) start_servers();
-    start_workers();
-    start_chief();
-    while (!chief_done_ && !failure_ && !failed_) turn();
-    if (failed_) stop_.request_stop();
+    if (servers_.empty()) {
+      start_servers();
+      start_workers();
+      start_chief();
+    } else {
+      start_chief();
+      while (!chief_done_ && !may_begin_) turn();
+      if (may_begin_) start_workers();
+    }
+    while (!chief_done_ && !failed_ && !lost_) turn();
+    if (failed_ || lost_) {
+      gone_.request_stop();
+      stop_.request_stop();
+    }
     chief_.join();
+    if (summary_) lost_.reset();  // it was over already
     // A run that has come to its end lets its processes end by themselves; any other stops them.
     const bool ends_by_itself =
-        summary_ && summary_->ending != "target" && summary_->ending != "interrupted" && !failed_;
+        summary_ && summary_->ending != "target" && summary_->ending != "interrupted" && !failed_ && !lost_;
     if (!ends_by_itself) supervisor_.stop_all(kGraceMs);
     const PollLoop::TimerId last = loop_.after(2 * kGraceMs, [this] { supervisor_.stop_all(kGraceMs); });
     while (supervisor_.running() > 0) loop_.turn();
     loop_.cancel(last);
     if (failed_) throw Error(failed_->code, failed_->what);
+    if (lost_) throw StateLost(*lost_);
     if (failure_) std::rethrow_exception(failure_);
     return *summary_;
   }
@@ -160,7 +179,7 @@ class ServedRun {
     for (int shard = 0; shard < shards; ++shard) {
       std::string& address = servers_[static_cast<size_t>(shard)];
       start_server(shard);
-      while (address.empty() && !failed_) turn();
+      while (address.empty() && !failed_) turn();  // one that ends before it listens is no loss
       if (failed_) throw Error(failed_->code, failed_->what);
     }
   }
@@ -170,7 +189,7 @@ class ServedRun {
     for (const std::string& word :
          {std::string("--listen"), listen, std::string("--shard"), fmt::format("{}/{}", shard, servers_.size()),
           std::string("--workers"), std::to_string(options_.workers), std::string("--run"), run_,
-          std::string("--state"), state_.string()})
+          std::string("--state"), state_->path().string()})
       command.push_back(word);
     if (from_) {
       command.emplace_back("--checkpoint");
@@ -183,13 +202,32 @@ class ServedRun {
     return {.arguments = command, .environment = environment()};
   }
 
-  // One that is started again listens where the others know it, and goes on with the state that it left.
   void start_server(int shard) {
     supervisor_.start(fmt::format("server {}", shard),
-                      {.order = server_order(shard, "127.0.0.1:0"),
-                       .again = [this, shard] { return server_order(shard, servers_[static_cast<size_t>(shard)]); },
-                       .restarts = options_.restart ? kManyRestarts : 0,
+                      {.order = server_order(shard, kAnyPort),
+                       .again = [this, shard](const Ending& ending) { return server_again(shard, ending); },
+                       .restarts = options_.restart_servers ? kManyRestarts : 0,
                        .final_codes = final_codes()});
+  }
+
+  // One that is started again listens where the others know it, and goes on with the state that it left. Before it had
+  // said where it listens there is neither.
+  std::optional<ProcessOrder> server_again(int shard, const Ending& ending) {
+    const std::string name = fmt::format("server {}", shard);
+    const std::string& address = servers_[static_cast<size_t>(shard)];
+    if (lost_ || is_hopeless(name, ending)) return std::nullopt;
+    if (!address.empty() && !has_state(state_->path(), shard)) {
+      lost_ =
+          StateLost{fmt::format("{} {}, and its state in {} is gone", name, ending.text(), state_->path().string())};
+      return std::nullopt;
+    }
+    return server_order(shard, address.empty() ? kAnyPort : address);
+  }
+
+  bool is_hopeless(const std::string& name, const Ending& ending) {
+    if (!fruitless_.add(name, ending, last_lines_[name], used_samples_)) return false;
+    hopeless_.insert(name);
+    return true;
   }
 
   static std::vector<int> final_codes() {
@@ -211,9 +249,16 @@ class ServedRun {
       variables.push_back(fmt::format("{}={}", kWorkerVariable, worker));
       variables.push_back(fmt::format("{}={}", kWorkersHereVariable, options_.workers_here));
       variables.push_back(fmt::format("{}={}", kServersVariable, fmt::join(servers_, ",")));
-      supervisor_.start(fmt::format("worker {}", worker), {.order = {.arguments = command, .environment = variables},
-                                                           .restarts = options_.restart ? kManyRestarts : 0,
-                                                           .final_codes = final_codes()});
+      const std::string name = fmt::format("worker {}", worker);
+      const ProcessOrder order = {.arguments = command, .environment = variables};
+      const auto again = [this, name, order](const Ending& ending) -> std::optional<ProcessOrder> {
+        if (is_hopeless(name, ending)) return std::nullopt;
+        return order;
+      };
+      supervisor_.start(name, {.order = order,
+                               .again = again,
+                               .restarts = options_.restart_workers ? kManyRestarts : 0,
+                               .final_codes = final_codes()});
     }
   }
 
@@ -225,21 +270,35 @@ class ServedRun {
         Chief chief(recipe_, {.workers = options_.workers,
                               .servers = servers_,
                               .security = security,
+                              .patience_ms = wait_timeout_ms(0, process_environment()),
                               .run = run_,
                               .run_folder = options_.run_folder,
                               .log = options_.log,
                               .progress = options_.progress,
                               .from = from_,
                               .goes_on = options_.resume && !options_.servers.empty(),
+                              .may_begin = options_.servers.empty() ? std::function<void()>() : [this] { let_begin(); },
+                              .workers_elsewhere = options_.only_worker_0,
+                              .looked = [this](uint64_t used_samples) { used_samples_ = used_samples; },
+                              .servers_gone = gone_.get_token(),
                               .stop = stop_.get_token()});
         summary_ = chief.run();
       } catch (...) {
         failure_ = std::current_exception();
       }
       chief_done_ = true;
-      const uint64_t one = 1;
-      [[maybe_unused]] const ssize_t told = ::write(wake_.number(), &one, sizeof one);
+      wake();
     });
+  }
+
+  void let_begin() {
+    may_begin_ = true;
+    wake();
+  }
+
+  void wake() {
+    const uint64_t one = 1;
+    [[maybe_unused]] const ssize_t told = ::write(wake_.number(), &one, sizeof one);
   }
 
   void hear(const std::string& name, Stream stream, std::string_view line) {
@@ -253,15 +312,20 @@ class ServedRun {
   }
 
   void on_end(const std::string& name, const Ending& ending) {
-    if (!ending.failed() || chief_done_ || failed_) return;
+    if (!ending.failed() || chief_done_ || failed_ || lost_) return;
     const std::string said = last_lines_.contains(name) ? fmt::format(": {}", last_lines_[name]) : "";
     const std::string what = fmt::format("{} {}{}", name, ending.text(), said);
+    const ExitCode code = ending.signal == 0 ? static_cast<ExitCode>(ending.code) : ExitCode::peer;
     const bool for_good = ending.signal == 0 && ending.code != static_cast<int>(ExitCode::peer);
-    if (name.starts_with("server ") || for_good || live_workers() == 0) {
-      failed_ = Failure{ending.signal == 0 ? static_cast<ExitCode>(ending.code) : ExitCode::peer,
-                        for_good || name.starts_with("server ")
-                            ? what
-                            : fmt::format("{}; no worker is left{}", what,
+    if (hopeless_.contains(name)) {
+      failed_ = Failure{code, fmt::format("{}; it had ended like this before, and the run had got no further", what)};
+    } else if (name.starts_with("server ")) {
+      const bool killed = ending.signal != 0 && !options_.restart_servers;
+      failed_ = Failure{code, killed ? fmt::format("{}; {}", what, kAgainstKilledServers) : what};
+    } else if (for_good) {
+      failed_ = Failure{code, what};
+    } else if (live_workers() == 0) {
+      failed_ = Failure{code, fmt::format("{}; no worker is left{}", what,
                                           ending.signal != 0 ? " (--restart starts them again)" : "")};
     } else if (options_.log) {
       options_.log->warning("{}; its samples go to the others", what);
@@ -282,7 +346,7 @@ class ServedRun {
   const Recipe& recipe_;
   const ServedTrainOptions& options_;
   const std::string program_, run_;
-  const std::filesystem::path state_;
+  const std::unique_ptr<OwnedFolder> state_;  // of servers that are started here
   const std::string token_;
   Descriptor wake_;
   PollLoop loop_;
@@ -291,10 +355,14 @@ class ServedRun {
   std::optional<CheckpointRef> from_;
   std::map<std::string, std::string> last_lines_;
   std::optional<Failure> failed_;  // a process of the run
+  std::optional<StateLost> lost_;
+  FruitlessStarts fruitless_;
+  std::set<std::string> hopeless_;          // processes that are not started again for that reason
+  std::atomic<uint64_t> used_samples_ = 0;  // as the chief last saw
 
-  std::stop_source stop_;
+  std::stop_source stop_, gone_;  // gone: the servers are, for good
   std::thread chief_;
-  std::atomic<bool> chief_done_ = false;
+  std::atomic<bool> chief_done_ = false, may_begin_ = false;
   std::optional<Summary> summary_;  // these two: the chief's, until it is done
   std::exception_ptr failure_;
 };
@@ -314,6 +382,7 @@ void work_on_servers(const Recipe& recipe, const ServedTrainOptions& options, in
                       .workers = options.workers,
                       .servers = servers != nullptr ? split(servers) : options.servers,
                       .security = options.access.security(ServerAccess::Role::client),
+                      .patience_ms = wait_timeout_ms(0, process_environment()),
                       .run = run != nullptr ? run : options.access.run(recipe),
                       .threads = threads_of_a_worker(
                           recipe, here != nullptr ? std::max(1, std::atoi(here)) : options.workers_here),
@@ -322,8 +391,20 @@ void work_on_servers(const Recipe& recipe, const ServedTrainOptions& options, in
       .run();
 }
 
+// Servers whose state is gone begin anew from the newest checkpoint, and everything else with them: half a state (of
+// one shard, of workers that know later parameters) fits no checkpoint.
 Summary train_on_servers(const Recipe& recipe, const ServedTrainOptions& options) {
-  return ServedRun(recipe, options).run();
+  constexpr int kMostLosses = 10;
+  ServedTrainOptions part = options;
+  for (int losses = 0;; ++losses) {
+    try {
+      return ServedRun(recipe, part).run();
+    } catch (const StateLost& lost) {
+      if (losses == kMostLosses) throw FileError(fmt::format("{}, for the {}th time", lost.what, losses + 1));
+      options.log->warning("{}; all servers and workers are started again", lost.what);
+      part.resume = true;
+    }
+  }
 }
 
 }  // namespace paceline

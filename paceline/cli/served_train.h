@@ -26,7 +26,8 @@ struct ServedTrainOptions {
   std::vector<std::string> servers;  // that run already; empty: they are started here
   // From the newest intact checkpoint, if there is one; with servers that run already: they know how far the run is.
   bool resume = false;
-  bool restart = false;  // servers and workers that die are started again
+  bool restart_servers = true;  // of those that are started here, the ones that die are started again
+  bool restart_workers = false;
   ServerAccess access;
   RunFolder run_folder;
   Log* log = nullptr;

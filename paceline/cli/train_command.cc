@@ -30,6 +30,7 @@ struct TrainArguments {
   std::string trace;
   std::vector<std::string> servers;
   bool restart = false;
+  bool no_restart = false;
   ServerAccess access;
   bool resume = false;
   bool json = false;
@@ -142,6 +143,9 @@ ExitCode train(const TrainArguments& arguments, const Recipe& recipe) {
 // On a parameter server: as the chief, which starts the other processes, or as a worker that it has started.
 ExitCode train_served(const TrainArguments& arguments, Recipe recipe) {
   if (!arguments.servers.empty()) recipe.sync.servers = static_cast<int64_t>(arguments.servers.size());
+  if (arguments.no_restart && (arguments.restart || !arguments.servers.empty()))
+    throw UsageError(fmt::format("--no-restart is for servers that the run starts itself; leave it out with {}",
+                                 arguments.restart ? "--restart" : "--servers"));
   if (!arguments.trace.empty()) throw UsageError("--trace does not go with a parameter server");
   ServedTrainOptions options = {.recipe_file = arguments.recipe,
                                 .overrides = arguments.overrides,
@@ -149,7 +153,8 @@ ExitCode train_served(const TrainArguments& arguments, Recipe recipe) {
                                 .workers_here = std::max(arguments.ranks, 1),
                                 .servers = arguments.servers,
                                 .resume = arguments.resume,
-                                .restart = arguments.restart,
+                                .restart_servers = !arguments.no_restart,
+                                .restart_workers = arguments.restart,
                                 .access = arguments.access};
   std::optional<int> worker = own_worker_number();
   if (!worker && is_rank()) {  // every rank is a worker; the first one's process is the chief, and starts its own
@@ -162,7 +167,7 @@ ExitCode train_served(const TrainArguments& arguments, Recipe recipe) {
     options.workers = identity.size;
     options.workers_here = identity.local_size;
     options.only_worker_0 = true;
-    options.restart |= starts_before().has_value();
+    options.restart_workers |= starts_before().has_value();
     if (identity.rank > 0) worker = identity.rank;
   }
   if (worker) {
@@ -188,6 +193,21 @@ ExitCode train_served(const TrainArguments& arguments, Recipe recipe) {
     desk.clear_if_nothing_began();
     throw;
   }
+}
+
+// An option without effect is refused, as a key is: a run that was meant for servers would train alone.
+void refuse_options_of_servers(const TrainArguments& arguments, const Recipe& recipe) {
+  const std::pair<bool, const char*> given[] = {
+      {!arguments.servers.empty(), "--servers"}, {!arguments.access.certs.empty(), "--certs"},
+      {arguments.access.insecure, "--insecure"}, {!arguments.access.name.empty(), "--run"},
+      {arguments.restart, "--restart"},          {arguments.no_restart, "--no-restart"}};
+  for (const auto& [is_given, option] : given)
+    if (is_given)
+      throw UsageError(fmt::format(
+          "{} is for runs on a parameter server, and sync.policy is \"{}\": choose another with --set sync.policy=bsp "
+          "(asp, ssp, easgd, drop_worker, k_sync, adaptive_k), or leave {} out{}",
+          option, recipe.sync.policy, option,
+          option == std::string_view("--restart") ? "; ranks are started again by 'paceline launch --restart'" : ""));
 }
 
 // Starts as many processes of this very command; each then finds out which rank it is.
@@ -229,7 +249,9 @@ void add_train_command(CLI::App& app, const std::string& program, ExitCode& resu
                    "A parameter server that runs already, shard 0 first (default: started here); see 'paceline serve'")
       ->type_name("HOST:PORT,...")
       ->delimiter(',');
-  command->add_flag("--restart", arguments->restart, "On a parameter server: start servers and workers again that die");
+  command->add_flag("--restart", arguments->restart, "On a parameter server: start workers again that die");
+  command->add_flag("--no-restart", arguments->no_restart,
+                    "On a parameter server: do not start servers again that die; the run ends then");
   arguments->access.add_options(*command);
   command->add_option("--trace", arguments->trace, "Write what every rank did when, for chrome://tracing or Perfetto")
       ->type_name("FILE");
@@ -257,6 +279,7 @@ void add_train_command(CLI::App& app, const std::string& program, ExitCode& resu
       result = train_served(*arguments, recipe);
       return;
     }
+    refuse_options_of_servers(*arguments, recipe);
     if (is_rank()) require_ranks(arguments->ranks);
     if (arguments->ranks > 1 && !is_rank()) {
       exit_code = start_ranks(*arguments, recipe);

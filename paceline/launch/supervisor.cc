@@ -42,9 +42,15 @@ void Supervisor::on_end(const std::string& name, const Ending& ending) {
   --child.task.restarts;
   // Not here: this is a call of the process that would be replaced.
   loop_.after(0, [this, name, ending] {
-    if (stopping_) return;
     Child& failed = children_.at(name);
-    if (failed.task.again) failed.task.order = failed.task.again();
+    std::optional<ProcessOrder> order;
+    if (!stopping_) order = failed.task.again ? failed.task.again(ending) : failed.task.order;
+    if (!order) {
+      failed.over = true;
+      events_.ended(name, ending);
+      return;
+    }
+    failed.task.order = std::move(*order);
     launch(name, failed);
     events_.restarted(name, ending);
   });

@@ -27,9 +27,11 @@ class Supervisor {
 
   struct Task {
     ProcessOrder order;
-    std::function<ProcessOrder()> again = {};  // the order of later starts, where they differ
-    int restarts = 0;                          // how often it may be started again after it failed
-    std::vector<int> final_codes = {};         // exit codes that no new start would mend
+    // The order of a later start, after it has failed like this, where that differs from the first; nothing: it is not
+    // started again.
+    std::function<std::optional<ProcessOrder>(const Ending& ending)> again = {};
+    int restarts = 0;                   // how often it may be started again after it failed
+    std::vector<int> final_codes = {};  // exit codes that no new start would mend
   };
   // Throws UsageError: the program is missing, or cannot be started. REQUIRES: nobody has this name.
   void start(const std::string& name, Task task);

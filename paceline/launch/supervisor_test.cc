@@ -1,5 +1,6 @@
 #include "paceline/launch/supervisor.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include <csignal>
@@ -48,10 +49,36 @@ TEST(Supervisor, StartsAgainWhatFailedAsOftenAsItMay) {
 
 TEST(Supervisor, MayStartItOtherwiseTheNextTime) {
   Watched watched;
-  watched.supervisor.start("one",
-                           {.order = shell("exit 1"), .again = [] { return shell("echo second"); }, .restarts = 1});
+  watched.supervisor.start(
+      "one", {.order = shell("exit 1"),
+              .again = [](const Ending& ending) { return shell(fmt::format("echo not {}", ending.code)); },
+              .restarts = 1});
   watched.run();
-  EXPECT_THAT(watched.told, ElementsAre("one again: exited with code 1", "one says second", "one exited with code 0"));
+  EXPECT_THAT(watched.told, ElementsAre("one again: exited with code 1", "one says not 1", "one exited with code 0"));
+}
+
+TEST(Supervisor, MayFindThatAnotherStartMakesNoSense) {
+  Watched watched;
+  watched.supervisor.start(
+      "one", {.order = shell("exit 1"), .again = [](const Ending&) { return std::nullopt; }, .restarts = 9});
+  watched.run();
+  EXPECT_THAT(watched.told, ElementsAre("one exited with code 1"));
+}
+
+TEST(Supervisor, EndsWhatWasToBeStartedAgainWhenAllAreStopped) {
+  Watched watched;
+  int starts = 0;
+  watched.supervisor.start("one", {.order = shell("exit 1"),
+                                   .again = [&](const Ending&) -> std::optional<ProcessOrder> {
+                                     if (++starts == 1)
+                                       watched.supervisor.start("two", {.order = shell("exec sleep 60")});
+                                     return shell("exit 1");
+                                   },
+                                   .restarts = 1'000'000});
+  while (!watched.supervisor.running("two")) watched.loop.turn();
+  watched.supervisor.stop_all(1'000);  // "one" may have failed at this moment, and wait to be started again
+  watched.run();
+  EXPECT_FALSE(watched.supervisor.running("one"));
 }
 
 TEST(Supervisor, DoesNotStartAgainWhatNoStartWouldMend) {

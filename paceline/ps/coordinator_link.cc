@@ -40,15 +40,18 @@ void CoordinatorLink::run() {
   BackOff back_off;
   CallsBrokenOff broken_off;
   bool told = false;
+  uint64_t history = 0;
   for (;;) {
     try {
       const HelloHead hello = {.role = PeerRole::shard,
                                .id = options_.shard,
                                .executed = shard_->executed(),
                                .fingerprint = options_.map.fingerprint(),
-                               .run = options_.run};
+                               .run = options_.run,
+                               .history = history,
+                               .settings = options_.settings};
       std::shared_ptr<ClientConnection> connection = call_server(options_.coordinator_address, 0, options_.map.shards(),
-                                                                 options_.security, options_.limits, hello);
+                                                                 options_.security, options_.limits, hello, history);
       {
         const std::lock_guard lock(mutex_);
         if (stopped_) return;

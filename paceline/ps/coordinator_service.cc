@@ -27,8 +27,9 @@ void send_or_not(const std::shared_ptr<Connection>& connection, Message message)
 
 }  // namespace
 
-CoordinatorService::CoordinatorService(const ServerOptions& options, Strand& strand)
+CoordinatorService::CoordinatorService(const ServerOptions& options, uint64_t first_update, Strand& strand)
     : options_(options),
+      first_update_(first_update),
       strand_(strand),
       coordinator_(options.coordinator, builtin_policies()),
       journal_(options.state_folder / kJournalFolder),
@@ -151,6 +152,7 @@ void CoordinatorService::answer(int observer, const ObserveHead& wish, const Pee
   NewsHead news = {.index = outgoing.commands.empty() ? 0 : outgoing.commands.back().index,
                    .used_samples = coordinator_.leases().used_samples(),
                    .steps = coordinator_.policy().version(),
+                   .first_update = first_update_,
                    .over = coordinator_.over()};
   for (const MetricsOf detail : {MetricsOf::workers, MetricsOf::shards, MetricsOf::run}) {
     news.metrics = metrics_text(detail);

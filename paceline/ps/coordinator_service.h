@@ -24,7 +24,8 @@ namespace paceline {
 
 class CoordinatorService : public ShardUplink {
  public:
-  CoordinatorService(const ServerOptions& options, Strand& strand);
+  // `first_update`: how many updates the run had made before version 0.
+  CoordinatorService(const ServerOptions& options, uint64_t first_update, Strand& strand);
   void start(ShardService& own);  // shard 0's, which stays
 
   // ---- what connections bring; from any thread ----
@@ -72,6 +73,7 @@ class CoordinatorService : public ShardUplink {
   std::string metrics_text(MetricsOf detail) const;
 
   const ServerOptions& options_;
+  const uint64_t first_update_;
   Strand& strand_;
   ShardService* own_ = nullptr;
 

@@ -1,7 +1,6 @@
 #include "paceline/ps/observer.h"
 
-#include <chrono>
-#include <thread>
+#include <fmt/ranges.h>
 
 #include "paceline/core/check.h"
 #include "paceline/core/clock.h"
@@ -16,7 +15,9 @@ class ServerObserver::Session {
     hello_ = {.role = PeerRole::observer,
               .id = options_.worker,
               .fingerprint = options_.map.fingerprint(),
-              .run = options_.run};
+              .run = options_.run,
+              .settings = options_.settings};
+    histories_.resize(options_.servers.size());
   }
 
   ~Session() {
@@ -43,19 +44,21 @@ class ServerObserver::Session {
         broken_off.count(failure);
         const double waited_s = seconds_between(began_ns, SteadyClock().now_ns());
         if (waited_s * 1e3 > static_cast<double>(options_.patience_ms)) {
-          throw PeerError(fmt::format("observer {} has seen nothing for {:.1f} s: {}; are all servers running?",
-                                      options_.worker, waited_s, failure.what()));
+          throw PeerError(fmt::format("the servers ({}) have not answered for {:.1f} s: {}; do all of them run?",
+                                      fmt::join(options_.servers, ", "), waited_s, failure.what()));
         }
+        if (!sleep_unless(options_.stop, back_off.next_ms())) throw;
       }
-      std::this_thread::sleep_for(std::chrono::milliseconds(back_off.next_ms()));
     }
   }
 
  private:
   ServerSnapshot try_once(const Wish& wish) {
     for (int shard = static_cast<int>(lines_.size()); shard < options_.map.shards(); ++shard) {
+      uint64_t& history = histories_[static_cast<size_t>(shard)];
+      hello_.history = history;
       lines_.push_back(call_server(options_.servers[static_cast<size_t>(shard)], shard, options_.map.shards(),
-                                   options_.security, options_.limits, hello_));
+                                   options_.security, options_.limits, hello_, history));
     }
     lines_[0]->send({to_wire(Head(ObserveHead{.weights = wish.weights, .states = wish.states})), {}});
     ServerSnapshot snapshot;
@@ -90,6 +93,7 @@ class ServerObserver::Session {
     if (news.index != index) throw PeerError("shard 0 answered another question");
     snapshot.used_samples = news.used_samples;
     snapshot.version = news.steps;
+    snapshot.first_update = news.first_update;
     snapshot.over = news.over;
     snapshot.metrics = news.metrics;
     return snapshot;
@@ -110,6 +114,7 @@ class ServerObserver::Session {
 
   const WorkerOptions options_;
   HelloHead hello_;
+  std::vector<uint64_t> histories_;  // of each server's state, which must not change
   std::vector<std::unique_ptr<ClientConnection>> lines_;
 };
 

@@ -17,6 +17,7 @@ namespace paceline {
 
 struct ServerSnapshot {
   uint64_t version = 0;
+  uint64_t first_update = 0;  // updates that the run had made before version 0
   uint64_t used_samples = 0;
   bool over = false;
   uint64_t steps = 0;  // of the optimizer, and the last one's rate; with weights

@@ -18,6 +18,7 @@ constexpr uint64_t kMostCounted = uint64_t{1} << 53;  // what a double holds exa
 constexpr uint64_t kMostSamples = uint64_t{1} << 40;  // of one gradient, as the policies take it
 constexpr size_t kFingerprintBytes = 64;
 constexpr size_t kMostRunBytes = 200;
+constexpr size_t kMostSettingsBytes = 16 * 1024;
 constexpr size_t kMostStateBytes = 100;
 constexpr size_t kMostMetricsBytes = 32 * 1024;
 
@@ -199,6 +200,8 @@ void fields(Io& io, T& head) {
   count(io, head.executed);
   text(io, head.fingerprint, kFingerprintBytes);
   text(io, head.run, kMostRunBytes);
+  any_bits(io, head.history);
+  text(io, head.settings, kMostSettingsBytes);
   if constexpr (Io::kReads) {
     const auto is_hex = [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); };
     refuse_if(head.fingerprint.size() != kFingerprintBytes || !std::ranges::all_of(head.fingerprint, is_hex),
@@ -210,6 +213,7 @@ void fields(Io& io, T& head) {
   id(io, head.shard);
   id(io, head.shards);
   count(io, head.version);
+  any_bits(io, head.history);
   if constexpr (Io::kReads) refuse_if(head.shard >= head.shards, "a shard that there is not");
 }
 template <class Io, class T>
@@ -288,6 +292,7 @@ void fields(Io& io, T& head) {
   count(io, head.index);
   count(io, head.used_samples);
   count(io, head.steps);
+  count(io, head.first_update);
   flag(io, head.over);
   text(io, head.metrics, kMostMetricsBytes);
 }

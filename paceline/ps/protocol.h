@@ -36,10 +36,13 @@ struct HelloHead {
   uint64_t executed = 0;    // of a shard that calls its coordinator
   std::string fingerprint;  // of the model and its shards (ShardMap)
   std::string run;          // which run: two of one model do not mix
+  uint64_t history = 0;     // of the state that the caller has worked with on this server (RunMark); 0: none yet
+  std::string settings;     // what the run means to the caller (RunMark)
 };
 struct WelcomeHead {
   int32_t shard = 0, shards = 0;
   uint64_t version = 0;
+  uint64_t history = 0;  // of the server's state
 };
 struct JoinHead {};
 struct HeartbeatHead {};
@@ -98,7 +101,8 @@ struct SnapshotHead {
 struct NewsHead {      // the body, of a look at the states: SampleLeases::save()
   uint64_t index = 0;  // of the release command
   uint64_t used_samples = 0;
-  uint64_t steps = 0;  // versions
+  uint64_t steps = 0;         // versions
+  uint64_t first_update = 0;  // updates that the run had before version 0, in the checkpoint that it goes on from
   bool over = false;
   std::string metrics;  // JSON: counts, staleness, gap, per worker; ps/server.cc says what
 };

@@ -33,8 +33,10 @@ std::vector<Head> examples() {
                 .incarnation = ~uint64_t{0},
                 .executed = 88,
                 .fingerprint = kFingerprint,
-                .run = "a run"},
-      WelcomeHead{.shard = 1, .shards = 2, .version = 5},
+                .run = "a run",
+                .history = ~uint64_t{0} - 1,
+                .settings = "a.key = 1\n"},
+      WelcomeHead{.shard = 1, .shards = 2, .version = 5, .history = 1},
       JoinHead{},
       HeartbeatHead{},
       LeaveHead{},
@@ -52,7 +54,7 @@ std::vector<Head> examples() {
       ObserveHead{.weights = true, .states = false},
       SnapshotHead{
           .version = 2, .index = 3, .steps = 6, .rate = 0.5, .state = "weights", .offset = 4, .count = 5, .last = true},
-      NewsHead{.index = 1, .used_samples = 2, .steps = 3, .over = true, .metrics = "{\"k\": 4}"},
+      NewsHead{.index = 1, .used_samples = 2, .steps = 3, .first_update = 4, .over = true, .metrics = "{\"k\": 4}"},
       MissingHead{.worker = 9, .sequence = 10}};
 }
 
@@ -86,6 +88,8 @@ TEST(Protocol, EveryFieldComesBack) {
   const auto hello = there_and_back(std::get<HelloHead>(examples()[0]));
   EXPECT_EQ(hello.role, PeerRole::shard);
   EXPECT_EQ(hello.protocol, kServerProtocol);
+  EXPECT_EQ(hello.history, ~uint64_t{0} - 1);
+  EXPECT_EQ(hello.settings, "a.key = 1\n");
   EXPECT_EQ(hello.id, 3);
   EXPECT_EQ(hello.incarnation, ~uint64_t{0});
   EXPECT_EQ(hello.executed, 88u);
@@ -191,12 +195,18 @@ TEST(Protocol, TextsAreNotLongerThanAgreed) {
     return std::string();
   };
   const std::string hello = to_wire(HelloHead{.fingerprint = kFingerprint});
-  EXPECT_EQ(text_of(hello, hello.size() - 4, 200), "");
-  EXPECT_THAT(text_of(hello, hello.size() - 4, 201), HasSubstr("too long"));
+  EXPECT_EQ(text_of(hello, hello.size() - 4, 16 * 1024), "");
+  EXPECT_THAT(text_of(hello, hello.size() - 4, 16 * 1024 + 1), HasSubstr("too long"));
+  EXPECT_EQ(
+      std::get<HelloHead>(head_from(to_wire(HelloHead{.fingerprint = kFingerprint, .run = std::string(200, 'r')})))
+          .run.size(),
+      200u);
   const std::string news = to_wire(NewsHead{.index = 1});
   EXPECT_EQ(text_of(news, news.size() - 4, 32 * 1024), "");
   EXPECT_THAT(text_of(news, news.size() - 4, 32 * 1024 + 1), HasSubstr("too long"));
   EXPECT_THROW(to_wire(HelloHead{.fingerprint = kFingerprint, .run = std::string(201, 'r')}), InternalError);
+  EXPECT_THROW(to_wire(HelloHead{.fingerprint = kFingerprint, .settings = std::string(16 * 1024 + 1, 's')}),
+               InternalError);
 }
 
 TEST(Protocol, EveryOtherLengthIsRefused) {

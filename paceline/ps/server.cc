@@ -1,5 +1,9 @@
 #include "paceline/ps/server.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
 #include <atomic>
 #include <condition_variable>
 #include <mutex>
@@ -46,6 +50,15 @@ ServerOptions checked(ServerOptions options) {
   return options;
 }
 
+ServerIdentity identity_of(const ServerOptions& options) {
+  return {.run = options.run,
+          .fingerprint = options.map.fingerprint(),
+          .mark = take_run_mark(options.state_folder, options.shard, options.settings,
+                                options.restart ? options.restart->updates : 0),
+          .shard = options.shard,
+          .shards = options.map.shards()};
+}
+
 }  // namespace
 
 class ParameterServer::Running : public ConnectionHandler {
@@ -77,7 +90,7 @@ class ParameterServer::Running : public ConnectionHandler {
   void close_those_without_hello();
   void tick();  // again and again
   const ServerOptions options_;
-  const std::string fingerprint_;
+  const ServerIdentity identity_;
   RefusalLog refusals_{options_.log};
 
   mutable std::mutex mutex_;
@@ -98,14 +111,14 @@ class ParameterServer::Running : public ConnectionHandler {
 
 ParameterServer::Running::Running(ServerOptions options, std::span<const float> initial)
     : options_(checked(std::move(options))),
-      fingerprint_(options_.map.fingerprint()),
+      identity_(identity_of(options_)),
       observers_(options_.shard == 0 ? options_.state_folder / kObserversFolder : ""),
       strand_(small() ? Strand::Runs::callers : Strand::Runs::own_thread,
               [this](std::exception_ptr failure) { fail(std::move(failure)); }) {
   const auto failed = [this](std::exception_ptr failure) { fail(std::move(failure)); };
   if (options_.shard == 0) {
     if (!small()) thoughts_.emplace(Strand::Runs::own_thread, failed);
-    coordinator_.emplace(options_, thoughts_ ? *thoughts_ : strand_);
+    coordinator_.emplace(options_, identity_.mark.first_update, thoughts_ ? *thoughts_ : strand_);
     shard_.emplace(options_, initial, strand_, *coordinator_);
     coordinator_->start(*shard_);
   } else {
@@ -265,8 +278,7 @@ void ParameterServer::Running::greet(const std::shared_ptr<Connection>& connecti
   const auto* hello = std::get_if<HelloHead>(&head);
   if (hello == nullptr) throw PeerError("who calls says hello first");
   std::string refused = why_not_certified(*hello, connection->certified_as(), options_.security);
-  if (refused.empty())
-    refused = why_not_welcome(*hello, fingerprint_, options_.run, options_.shard, options_.map.shards());
+  if (refused.empty()) refused = why_not_welcome(*hello, identity_, shard_->version());
   if (!refused.empty()) {
     refusals_.add(connection->peer(), refused);
     return connection->close(kRefusal + refused);
@@ -279,8 +291,10 @@ void ParameterServer::Running::greet(const std::shared_ptr<Connection>& connecti
     caller.known = true;
     if (hello->role == PeerRole::observer) observers_.insert(hello->id);
   }
-  connection->send({to_wire(Head(WelcomeHead{
-                        .shard = options_.shard, .shards = options_.map.shards(), .version = shard_->version()})),
+  connection->send({to_wire(Head(WelcomeHead{.shard = options_.shard,
+                                             .shards = options_.map.shards(),
+                                             .version = shard_->version(),
+                                             .history = identity_.mark.history})),
                     {}});
   if (hello->role == PeerRole::shard) coordinator_->shard_is_here(hello->id, hello->executed, connection);
 }
@@ -312,6 +326,7 @@ bool has_state(const std::filesystem::path& state_folder, int shard) {
 void remove_state(const std::filesystem::path& state_folder, int shard) {
   std::error_code ignored;
   std::filesystem::remove(state_folder / shard_file_name(shard), ignored);
+  std::filesystem::remove(state_folder / run_mark_name(shard), ignored);
   if (shard == 0) {
     std::filesystem::remove_all(state_folder / kJournalFolder, ignored);
     std::filesystem::remove_all(state_folder / kStatisticsFolder, ignored);
@@ -319,6 +334,15 @@ void remove_state(const std::filesystem::path& state_folder, int shard) {
     std::filesystem::remove(state_folder / kNormsFile, ignored);
   }
   std::filesystem::remove(state_folder, ignored);  // only where it is empty
+}
+
+void remove_left_state(const std::filesystem::path& state_folder, int shard) {
+  const std::filesystem::path file = state_folder / shard_file_name(shard);
+  const int descriptor = ::open(file.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+  const bool held = descriptor >= 0 && ::flock(descriptor, LOCK_EX | LOCK_NB) != 0;
+  if (!held) remove_state(state_folder, shard);
+  if (descriptor >= 0) ::close(descriptor);
+  if (held) throw FileError(fmt::format("{} is held by a server that is running; end it first", file.string()));
 }
 
 ParameterServer::ParameterServer(ServerOptions options, std::span<const float> initial)

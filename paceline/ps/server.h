@@ -30,6 +30,7 @@ struct ServerRestart {
   std::map<std::string, std::vector<float>> states;  // of the optimizer, by their names; the shard's part
   uint64_t steps = 0;
   double rate = 0;
+  uint64_t updates = 0;  // that the run had made
 };
 
 struct ServerOptions {
@@ -42,6 +43,7 @@ struct ServerOptions {
   TransportSecurity security;
   TransportLimits limits;
   std::string run;                     // a name that all processes of the run have
+  std::string settings;                // what the run means, to be the same for all of them (RunMark)
   std::string codec = "none";          // of gradients: none, fp16, bf16, int8 ... (codecs/)
   std::filesystem::path state_folder;  // for the shard's file and the journal; on /dev/shm, see shard.h
   std::optional<ServerRestart>
@@ -54,6 +56,8 @@ struct ServerOptions {
 // What a server of this shard keeps in its state folder; the folder, too, where nothing else is left in it.
 bool has_state(const std::filesystem::path& state_folder, int shard);
 void remove_state(const std::filesystem::path& state_folder, int shard);
+// The same, for a state that some earlier server has left. Throws FileError where a server is working with it.
+void remove_left_state(const std::filesystem::path& state_folder, int shard);
 
 class ParameterServer {
  public:

@@ -7,16 +7,26 @@
 
 namespace paceline {
 
-std::string why_not_welcome(const HelloHead& hello, const std::string& fingerprint, const std::string& run, int shard,
-                            int shards) {
+std::string why_not_welcome(const HelloHead& hello, const ServerIdentity& server, uint64_t version) {
+  const int shard = server.shard, shards = server.shards;
   if (hello.protocol != kServerProtocol) {
     return fmt::format("the server speaks protocol {}, not {}; use the same Paceline everywhere", kServerProtocol,
                        hello.protocol);
   }
-  if (hello.run != run) {
-    return fmt::format("this is the run '{}', not '{}'; look at the addresses of the servers", run, hello.run);
+  if (hello.run != server.run) {
+    return fmt::format("this is the run '{}', not '{}'; look at the addresses of the servers", server.run, hello.run);
   }
-  if (hello.fingerprint != fingerprint) {
+  if (const std::string keys = settings_difference(server.mark.settings, hello.settings); !keys.empty()) {
+    return fmt::format("the recipe differs: {}; use the same recipe, with the same --set, everywhere", keys);
+  }
+  if (hello.history != 0 && hello.history != server.mark.history) {
+    return fmt::format(
+        "server {} has lost the state that this process worked with, and has begun anew (it is at update "
+        "{} now); stop all processes of the run, start the servers with 'paceline serve --checkpoint "
+        "DIR', from the newest folder below the run's checkpoints/, and 'paceline train' with --resume",
+        shard, server.mark.first_update + version);
+  }
+  if (hello.fingerprint != server.fingerprint) {
     return fmt::format("the model or its shards are others here ({} of {} shards); use the same recipe everywhere",
                        shard, shards);
   }
@@ -53,7 +63,7 @@ std::string why_not_certified(const HelloHead& hello, CertifiedAs certified, con
 
 std::unique_ptr<ClientConnection> call_server(const std::string& address, int shard, int shards,
                                               const TransportSecurity& security, const TransportLimits& limits,
-                                              const HelloHead& hello) {
+                                              const HelloHead& hello, uint64_t& history) {
   auto connection = connect(address, security, limits);
   Message answer;
   try {
@@ -70,6 +80,7 @@ std::unique_ptr<ClientConnection> call_server(const std::string& address, int sh
     throw RefusedError(fmt::format("{} is shard {} of {}, not {} of {}: give all servers, shard 0 first", address,
                                    welcome->shard, welcome->shards, shard, shards));
   }
+  history = welcome->history;
   return connection;
 }
 

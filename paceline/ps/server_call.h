@@ -3,12 +3,17 @@
 
 #include <fmt/format.h>
 
+#include <chrono>
+#include <condition_variable>
 #include <cstdint>
 #include <memory>
+#include <mutex>
+#include <stop_token>
 #include <string>
 
 #include "paceline/core/error.h"
 #include "paceline/ps/protocol.h"
+#include "paceline/ps/run_mark.h"
 #include "paceline/ps/transport.h"
 
 namespace paceline {
@@ -17,17 +22,31 @@ inline constexpr const char* kRefusal = "refused: ";        // begins the reason
 inline constexpr const char* kRunOver = "the run is over";  // why shard 0 closes its shards' connections at the end
 inline constexpr int64_t kWelcomeTimeoutMs = 10'000;
 
-// Why a server does not talk to whoever says this; empty: it does.
-std::string why_not_welcome(const HelloHead& hello, const std::string& fingerprint, const std::string& run, int shard,
-                            int shards);
+// What a server is, for those who call it.
+struct ServerIdentity {
+  std::string run, fingerprint;
+  RunMark mark;
+  int shard = 0, shards = 1;
+};
+
+// Why a server does not talk to a process that says this; empty: it does. `version`: the server's.
+std::string why_not_welcome(const HelloHead& hello, const ServerIdentity& server, uint64_t version);
 // The same, of a certificate that does not go with what the process says it is. `security`: the server's.
 std::string why_not_certified(const HelloHead& hello, CertifiedAs certified, const TransportSecurity& security);
 
-// Tries once. Throws RefusedError where the server says so, or is not the one that was meant; PeerError for what may be
-// better the next time.
+// Tries once; `history` becomes that of the server's state. Throws RefusedError where the server says so, or is not the
+// one that was meant; PeerError for what may be better the next time.
 std::unique_ptr<ClientConnection> call_server(const std::string& address, int shard, int shards,
                                               const TransportSecurity& security, const TransportLimits& limits,
-                                              const HelloHead& hello);
+                                              const HelloHead& hello, uint64_t& history);
+
+// Returns false as soon as `stop` is requested.
+inline bool sleep_unless(const std::stop_token& stop, int64_t ms) {
+  std::mutex mutex;
+  std::condition_variable_any stopped;
+  std::unique_lock lock(mutex);
+  return !stopped.wait_for(lock, stop, std::chrono::milliseconds(ms), [&] { return stop.stop_requested(); });
+}
 
 // How long to wait before the next try: 20 ms, twice as long each time, a second at most.
 class BackOff {

@@ -47,6 +47,12 @@ TEST_F(StrangersTest, AreToldWhatIsWrongWithThem) {
   wrong.run = "another";
   EXPECT_THAT(answer_to(wrong), AllOf(HasSubstr("refused"), HasSubstr("the run 'toy', not 'another'")));
   wrong = hello(0);
+  wrong.settings = "optimizer.rate = 0.5\n";
+  EXPECT_THAT(answer_to(wrong), HasSubstr("the recipe differs: optimizer.rate (not set here, 0.5 there)"));
+  wrong = hello(0);
+  wrong.history = 12;
+  EXPECT_THAT(answer_to(wrong), HasSubstr("has begun anew (it is at update 0 now)"));
+  wrong = hello(0);
   wrong.fingerprint[0] = wrong.fingerprint[0] == '0' ? '1' : '0';
   EXPECT_THAT(answer_to(wrong), HasSubstr("the model or its shards are others"));
   EXPECT_THAT(answer_to(hello(2'000'000)), HasSubstr("there can be no worker 2000000"));

@@ -34,7 +34,7 @@ void check_server_security(const TransportSecurity& security, const std::string&
     if (local || security.insecure) return;
     throw UsageError(fmt::format(
         "a server at {} could be reached by anybody; give it certificates ('paceline certs DIR' makes some for tests), "
-        "or serve at 127.0.0.1; in a network that you trust, insecure lifts this",
+        "or serve at 127.0.0.1; in a network that you trust, --insecure lifts this",
         address));
   }
   if (security.certificate_pem.empty() || security.key_pem.empty()) {
@@ -56,7 +56,7 @@ void check_client_security(const TransportSecurity& security, const std::string&
     if (!security.insecure) {
       throw UsageError(
           fmt::format("{} is another machine, and plaintext could be read and changed on the way; give the authority "
-                      "of the server's certificate; in a network that you trust, insecure lifts this",
+                      "of the server's certificate; in a network that you trust, --insecure lifts this",
                       address));
     }
     if (!security.token.empty()) {

@@ -15,6 +15,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -30,10 +31,12 @@ struct WorkerOptions {
   ShardMap map{{}, 1};               // with servers.size() shards
   int worker = 0;
   std::string run;
+  std::string settings;        // what the run means; as the servers have it
   std::string codec = "none";  // of gradients; as the servers have it
   TransportSecurity security;
   TransportLimits limits;
   int64_t patience_ms = 60'000;  // how long servers may be away
+  std::stop_token stop;          // they will not come back: then a call fails at once
   int64_t heartbeat_ms = 2'000;
   uint64_t segment_elements = 1 << 18;
   Log* log = nullptr;

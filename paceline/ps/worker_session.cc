@@ -40,7 +40,9 @@ ServerWorker::Session::Session(WorkerOptions options)
             .id = options_.worker,
             .incarnation = new_incarnation(),
             .fingerprint = options_.map.fingerprint(),
-            .run = options_.run};
+            .run = options_.run,
+            .settings = options_.settings};
+  histories_.resize(options_.servers.size());
   lost_since_ns_ = now_ns();
   call_all();
   heart_ = start_quiet_thread([this] { beat(); });
@@ -101,8 +103,10 @@ void ServerWorker::Session::call_all() {
     try {
       std::vector<ParameterInbox::Line> lines;
       for (; shard < options_.map.shards(); ++shard) {
+        uint64_t& history = histories_[static_cast<size_t>(shard)];
+        hello_.history = history;
         lines.push_back(call_server(options_.servers[static_cast<size_t>(shard)], shard, options_.map.shards(),
-                                    options_.security, options_.limits, hello_));
+                                    options_.security, options_.limits, hello_, history));
       }
       called_ns_ = now_ns();
       inbox_.open(std::move(lines));
@@ -116,11 +120,11 @@ void ServerWorker::Session::call_all() {
     const double away_s = seconds_between(*lost_since_ns_, now_ns());
     if (away_s * 1e3 > static_cast<double>(options_.patience_ms)) {
       throw PeerError(fmt::format(
-          "worker {} could not talk to server {} ({}) for {:.1f} s: {}; start it again with its state folder, or give "
-          "workers more patience",
+          "worker {} could not talk to server {} ({}) for {:.1f} s: {}; start it again with its state folder, or let "
+          "workers wait longer (PACELINE_TIMEOUT, in seconds)",
           options_.worker, shard, options_.servers[static_cast<size_t>(shard)], away_s, last_failure_));
     }
-    std::this_thread::sleep_for(milliseconds(back_off_.next_ms()));
+    if (!sleep_unless(options_.stop, back_off_.next_ms())) throw PeerError(last_failure_);
   }
 }
 
@@ -154,7 +158,7 @@ std::optional<Assignment> ServerWorker::Session::converse(const Push* push, bool
           throw RefusedError(fmt::format("worker {} was turned away for {} ms: {}", options_.worker,
                                          options_.patience_ms, last_failure_));
         }
-        std::this_thread::sleep_for(milliseconds(wait_ms));
+        if (!sleep_unless(options_.stop, wait_ms)) throw RefusedError(last_failure_);
         call_all();
         joins = true;  // the servers may have lost everything that was on its way
       }

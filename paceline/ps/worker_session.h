@@ -43,6 +43,7 @@ class ServerWorker::Session {
 
   const WorkerOptions options_;
   HelloHead hello_;
+  std::vector<uint64_t> histories_;  // of each server's state, which must not change
   std::unique_ptr<Codec> codec_;
   ParameterInbox inbox_;
   std::optional<Assignment> assignment_;

@@ -15,6 +15,7 @@
 #include "paceline/models/state.h"
 #include "paceline/schedule/from_recipe.h"
 #include "paceline/serving/last_seen.h"
+#include "paceline/serving/served_settings.h"
 #include "paceline/serving/server_checkpoint.h"
 #include "paceline/serving/server_state.h"
 #include "paceline/train/assemble.h"
@@ -45,7 +46,6 @@ Chief::Chief(Recipe recipe, ChiefOptions options)
       speed_(clock_.now_ns()) {
   if (options_.from) state_ = read_server_checkpoint(*options_.from, flat_.model()).state;
   statistics_count_ = flat_.statistics().size();
-  first_step_ = state_.step;
   recorded_step_ = state_.step;
   if (options_.goes_on) {  // times and best results are those of the last checkpoint; the rest is the servers' to say
     if (const auto newest = checkpoints_.find_newest_intact().newest)
@@ -54,9 +54,6 @@ Chief::Chief(Recipe recipe, ChiefOptions options)
   }
   first_seconds_ = state_.train_seconds;
   state_.seed = recipe_.train.seed;
-  make_directories(options_.run_folder.root);
-  replace_file(options_.run_folder.recipe(), print_recipe(recipe_));
-  recorder_ = std::make_unique<Recorder>(options_.run_folder.root, recorded_step_);
 }
 
 Chief::~Chief() = default;
@@ -72,10 +69,20 @@ Summary Chief::run() {
   observer_ = std::make_unique<ServerObserver>(WorkerOptions{.servers = options_.servers,
                                                              .map = plan_.map,
                                                              .run = options_.run,
+                                                             .settings = served_settings(recipe_, data_.train->size()),
                                                              .security = options_.security,
+                                                             .patience_ms = options_.patience_ms,
+                                                             .stop = options_.servers_gone,
                                                              .log = options_.log});
   begun_ns_ = clock_.now_ns();
   speed_.skip_to(begun_ns_);
+  if (options_.may_begin) {
+    check_state_of_servers();
+    options_.may_begin();
+  }
+  make_directories(options_.run_folder.root);
+  replace_file(options_.run_folder.recipe(), print_recipe(recipe_));
+  recorder_ = std::make_unique<Recorder>(options_.run_folder.root, recorded_step_);
   while (ending_.empty()) {
     const double epoch_before = epoch();
     look(/*weights=*/false);
@@ -106,6 +113,26 @@ Summary Chief::run() {
   return summarise();
 }
 
+// Servers keep their state when they are stopped: a new run must not go on with it unseen, nor a run that goes on with
+// servers that began anew.
+void Chief::check_state_of_servers() {
+  const uint64_t kept = state_.cursor_samples;
+  look(/*weights=*/false);
+  if (options_.goes_on) {
+    if (seen_.used_samples >= kept) return;
+    throw UsageError(fmt::format(
+        "the servers have used {} samples of this run, its newest checkpoint {}: they have lost their state "
+        "and begun anew; stop them, and start them with 'paceline serve --checkpoint {}'",
+        seen_.used_samples, kept, checkpoints_.find_newest_intact().newest->folder.string()));
+  }
+  const bool begun = options_.workers_elsewhere ? has_pushed(seen_.metrics, 0) : seen_.used_samples > 0;
+  if (!begun) return;
+  throw UsageError(
+      fmt::format("the servers are in the middle of a run (update {}, {} samples used): look after it again with "
+                  "--resume and its --out, or stop the servers and begin anew with 'paceline serve --fresh'",
+                  seen_.first_update + seen_.version, seen_.used_samples));
+}
+
 // Workers tell what they have seen of batch statistics now and then, and once more before they leave: without that the
 // last evaluation would depend on who was quicker. One that died is not waited for.
 void Chief::wait_for_last_words() {
@@ -122,10 +149,10 @@ void Chief::look(bool weights) {
   const int64_t now_ns = clock_.now_ns();
   seen_ = std::move(snapshot);
   seen_seconds_ = first_seconds_ + 1e-9 * static_cast<double>(now_ns - begun_ns_);
-  state_.step = first_step_ + static_cast<int64_t>(seen_.version);
-  state_.cursor_samples = seen_.used_samples;
+  note_position();
   state_.train_seconds = seen_seconds_;
-  if (seen_seconds_ - noted_seconds_ >= kNoteEverySeconds && state_.step > 0) {
+  options_.looked(seen_.used_samples);
+  if (recorder_ && seen_seconds_ - noted_seconds_ >= kNoteEverySeconds && state_.step > 0) {
     note_last_seen(options_.run_folder, state_.step);
     noted_seconds_ = seen_seconds_;
   }
@@ -146,6 +173,11 @@ void Chief::look(bool weights) {
   if (news_.empty()) return;
   state_.train_loss = loss / static_cast<double>(news_.size());
   state_.train_accuracy = accuracy / static_cast<double>(news_.size());
+}
+
+void Chief::note_position() {
+  state_.step = static_cast<int64_t>(seen_.first_update + seen_.version);
+  state_.cursor_samples = seen_.used_samples;
 }
 
 void Chief::record() {
@@ -195,8 +227,7 @@ void Chief::evaluate() {
 
 void Chief::write_checkpoint() {
   seen_ = observer_->observe({.weights = true, .states = true});
-  state_.step = first_step_ + static_cast<int64_t>(seen_.version);
-  state_.cursor_samples = seen_.used_samples;
+  note_position();
   flat_.load(seen_.states.at("weights"));
   recorder_->flush();
   require_finite_weights();

@@ -31,12 +31,20 @@ struct ChiefOptions {
   int workers = 1;
   std::vector<std::string> servers;
   TransportSecurity security;
+  int64_t patience_ms = 60'000;  // how long servers may be away
   std::string run;
   RunFolder run_folder;
   Log* log = nullptr;
   Progress* progress = nullptr;
   std::optional<CheckpointRef> from;  // where the run goes on
   bool goes_on = false;               // another chief looked after this run before, and its servers still have it
+  // With servers that were there before: once the chief has seen that they are at the beginning of the run, or, where
+  // it goes on, not before what the run's folder has. Until then no worker of this machine may join. On the chief's
+  // thread.
+  std::function<void()> may_begin;
+  bool workers_elsewhere = false;  // others than worker 0 are started by others, and may have begun
+  std::function<void(uint64_t used_samples)> looked = [](uint64_t) {};  // at the servers; on the chief's thread
+  std::stop_token servers_gone;                                         // they will not come back: run() throws at once
   std::stop_token stop;
   Catalog catalog;
 };
@@ -51,7 +59,9 @@ class Chief {
   Summary run();
 
  private:
+  void check_state_of_servers();
   void wait_for_last_words();
+  void note_position();
   void look(bool weights);
   void record();
   void evaluate();
@@ -84,7 +94,6 @@ class Chief {
   RateMeter speed_;
   size_t statistics_count_ = 0;  // of the model's batch normalisation
   bool odd_news_told_ = false;
-  int64_t first_step_ = 0;  // of this part of the run
   double first_seconds_ = 0;
   int64_t begun_ns_ = 0;
   double seen_seconds_ = 0;    // since the run began, at seen_

@@ -12,6 +12,7 @@
 #include "paceline/core/test_folder.h"
 #include "paceline/ps/server.h"
 #include "paceline/ps/worker.h"
+#include "paceline/serving/served_settings.h"
 #include "paceline/serving/server_checkpoint.h"
 #include "paceline/serving/worker_news.h"
 #include "paceline/train/assemble.h"
@@ -78,6 +79,7 @@ class ChiefTest : public ::testing::Test {
                                   .update = plan_.update,
                                   .coordinator = plan_.coordinator,
                                   .run = "small",
+                                  .settings = settings_,
                                   .state_folder = folder_.path() / "state"},
                     weights_);
   }
@@ -93,7 +95,7 @@ class ChiefTest : public ::testing::Test {
   }
   // Pushes gradients of 0 for all samples, then does `last`, and leaves.
   void work(const std::function<void(ServerWorker&)>& first, const std::function<void(ServerWorker&)>& last) {
-    ServerWorker worker({.servers = {server_->address()}, .map = plan_.map, .run = "small"});
+    ServerWorker worker({.servers = {server_->address()}, .map = plan_.map, .run = "small", .settings = settings_});
     std::vector<float> parameters(flat_.count());
     const std::vector<float> gradient(flat_.count(), 0.0f);
     std::optional<Assignment> next = worker.join(parameters);
@@ -115,6 +117,7 @@ class ChiefTest : public ::testing::Test {
   const DatasetPair data_;
   FlatModel flat_;
   const ServerPlan plan_;
+  const std::string settings_ = served_settings(recipe_, data_.train->size());
   std::vector<float> weights_;
   std::optional<ParameterServer> server_;
 };

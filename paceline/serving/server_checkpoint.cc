@@ -36,7 +36,7 @@ CheckpointRef write_server_checkpoint(CheckpointStore& store, const Model& model
 }
 
 ServerRestart ServerCheckpoint::of_shard(const ShardMap& map, int shard) const {
-  ServerRestart part = {.steps = steps, .rate = rate};
+  ServerRestart part = {.steps = steps, .rate = rate, .updates = static_cast<uint64_t>(state.step)};
   for (const auto& [name, values] : states) {
     if (values.size() != map.total())
       throw DataError(

@@ -1,5 +1,6 @@
 #include "paceline/serving/server_state.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
@@ -47,6 +48,14 @@ int connected_workers(const std::string& metrics) {
   if (!json.is_object()) return 0;
   const auto connected = json.find("connected_workers");
   return connected != json.end() && connected->is_number_integer() ? connected->get<int>() : 0;
+}
+
+bool has_pushed(const std::string& metrics, int worker) {
+  const nlohmann::json json = nlohmann::json::parse(metrics, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object() || !json.contains("workers") || !json["workers"].is_object()) return false;
+  const auto counts = json["workers"].find(std::to_string(worker));
+  if (counts == json["workers"].end() || !counts->is_object()) return false;
+  return std::ranges::any_of(*counts, [](const nlohmann::json& count) { return count.is_number() && count > 0; });
 }
 
 std::vector<std::pair<std::string, ServerFigures>> figures_of_shards(const std::string& metrics) {

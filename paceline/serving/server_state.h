@@ -31,6 +31,8 @@ ServerFigures figures_of(const std::string& metrics);
 // How many workers are connected, also those for whom the run is over and who have not left yet; 0 where the metrics do
 // not say.
 int connected_workers(const std::string& metrics);
+// Whether a gradient of this worker has been taken; no, where the metrics do not say.
+bool has_pushed(const std::string& metrics, int worker);
 // Of each shard, by its number: commands executed, bytes in and out, seconds busy.
 std::vector<std::pair<std::string, ServerFigures>> figures_of_shards(const std::string& metrics);
 

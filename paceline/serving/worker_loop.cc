@@ -9,6 +9,7 @@
 #include "paceline/comm/engine_local.h"
 #include "paceline/precision/finite_check.h"
 #include "paceline/schedule/from_recipe.h"
+#include "paceline/serving/served_settings.h"
 #include "paceline/train/assemble.h"
 #include "paceline/train/device_settings.h"
 #include "paceline/train/divergence.h"
@@ -64,8 +65,11 @@ void WorkerLoop::run() {
                                 .map = plan_.map,
                                 .worker = options_.worker,
                                 .run = options_.run,
+                                .settings = served_settings(recipe_, data_.train->size()),
                                 .codec = updates_alone(recipe_) ? "none" : recipe_.comm.codec,
                                 .security = options_.security,
+                                .patience_ms = options_.patience_ms,
+                                .stop = options_.stop,
                                 .log = options_.log});
   if (!optimizer_ && recipe_.comm.overlap && recipe_.comm.codec == "none")
     stream_ = std::make_unique<GradientStream>(flat_, push_, kStreamedElements, [this](uint64_t begin, uint64_t count) {

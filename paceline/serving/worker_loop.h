@@ -27,6 +27,7 @@ struct WorkerLoopOptions {
   int workers = 1;  // that the run expects
   std::vector<std::string> servers;
   TransportSecurity security;
+  int64_t patience_ms = 60'000;  // how long servers may be away
   std::string run;
   int threads = 1;
   std::stop_token stop;
