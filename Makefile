@@ -6,16 +6,18 @@ RECIPE ?= recipes/fashion_mnist.toml
 RANKS ?= 2
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
+FUZZ_RUNS ?= 1000000
 
-.PHONY: help train test test-gpu build bench soak format lint install clean
+.PHONY: help train test test-gpu build bench soak fuzz format lint install clean
 
 help:
 	@echo "make train    train $(RECIPE) on $(RANKS) ranks (another: make train RECIPE=recipes/NAME.toml RANKS=N); results in runs/"
-	@echo "make test     build and run every test: under address, undefined-behaviour and thread sanitizers, then optimised"
+	@echo "make test     build and run every test: under address, undefined-behaviour and thread sanitizers, a minute of fuzzing, then optimised"
 	@echo "make test-gpu on a machine with a GPU: compare kernels, steps and ranks there with what defines right; one table"
 	@echo "make build    build everything in build/PRESET (make build PRESET=release|dev|asan|tsan|cuda)"
 	@echo "make bench    measure a training step beside PyTorch's, and all-reduce beside OpenMPI's and Gloo's, each in one run"
 	@echo "make soak     the long versions of the randomised tests"
+	@echo "make fuzz     $(FUZZ_RUNS) inputs for every parser, by coverage, under sanitizers; goes on from what it has found (make fuzz FUZZ_RUNS=N)"
 	@echo "make format   lay out the sources (clang-format)"
 	@echo "make lint     check the sources (clang-format, clang-tidy)"
 	@echo "make install  install program, library and headers in PREFIX ($(PREFIX))"
@@ -37,7 +39,7 @@ build:
 test:
 	@./setup --tests
 	@fixed=$$(setarch -R true 2>/dev/null && echo "setarch -R"); \
-	for preset in asan tsan release; do \
+	for preset in asan tsan fuzz release; do \
 	  cmake --preset $$preset && cmake --build --preset $$preset && $$fixed ctest --preset $$preset -j $(JOBS) || exit 1; \
 	done
 
@@ -60,6 +62,11 @@ soak:
 	@./setup --tests
 	@cmake --preset release && cmake --build --preset release
 	@PACELINE_SOAK=1 ctest --preset release -L soak --timeout 14400
+
+fuzz:
+	@./setup --fuzz
+	@cmake --preset fuzz && cmake --build --preset fuzz
+	@tests/fuzz/run.py build/fuzz --runs $(FUZZ_RUNS) --jobs $(JOBS)
 
 SOURCES = $(shell git ls-files '*.cc' '*.h' '*.cu')
 

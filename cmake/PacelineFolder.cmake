@@ -87,6 +87,7 @@ function(paceline_compile_options target scope)
   # GPU's are those of the CPU.
   target_compile_options(${target} PRIVATE
     $<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wno-missing-field-initializers;-ffp-contract=off>
+    $<$<COMPILE_LANG_AND_ID:CXX,Clang>:-Wno-unknown-pragmas>  # "GCC ivdep"
     $<$<COMPILE_LANGUAGE:CUDA>:-fmad=false;--expt-relaxed-constexpr;-Xcompiler=-Wall,-Wextra,-fPIC,-ffp-contract=off>)
   if(PACELINE_SANITIZE)
     target_compile_options(${target} PRIVATE -fsanitize=${PACELINE_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)

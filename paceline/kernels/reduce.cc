@@ -23,6 +23,8 @@ struct Loops {
   Combine<T> combine;
   CombineTwice<T> combine_twice;
 };
+template <class T>
+Loops(Combine<T>, CombineTwice<T>) -> Loops<T>;  // clang 14 deduces nothing for aggregates by itself
 
 #define PACELINE_COMBINE(name, T, expression)                                                     \
   PACELINE_VECTORISED void name(T* out, const T* a, const T* b, size_t count) {                   \
