@@ -29,8 +29,8 @@ CheckpointRef choose_checkpoint(const RunFolder& folder, int64_t step, int64_t k
   const CheckpointStore store(folder.checkpoints(), keep);
   if (step < 0) {
     const auto search = store.find_newest_intact();
-    for (const std::string& skipped : search.skipped)
-      fmt::print(stderr, "warning: skipped a damaged checkpoint: {}\n", skipped);
+    for (const DamagedCheckpoint& damaged : search.damaged)
+      fmt::print(stderr, "warning: skipped a damaged checkpoint: {}\n", damaged.text());
     if (!search.newest) throw DataError(fmt::format("{} holds no intact checkpoint", folder.checkpoints().string()));
     return *search.newest;
   }

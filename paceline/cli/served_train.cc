@@ -156,10 +156,9 @@ class ServedRun {
   }
 
   void find_checkpoint() {
-    const CheckpointStore store(options_.run_folder.checkpoints(), recipe_.checkpoint.keep);
+    CheckpointStore store(options_.run_folder.checkpoints(), recipe_.checkpoint.keep, options_.log);
     const CheckpointStore::Search search = store.find_newest_intact();
-    for (const std::string& skipped : search.skipped)
-      options_.log->warning("skipped a damaged checkpoint: {}", skipped);
+    store.set_aside(search.damaged);
     from_ = search.newest;
     const int64_t last_seen = last_seen_updates(options_.run_folder);
     if (!from_) {
@@ -167,7 +166,6 @@ class ServedRun {
                             options_.run_folder.checkpoints().string(), what_is_lost(0, last_seen));
       return;
     }
-    store.remove_newer_than(*from_);
     options_.log->warning("going on from the checkpoint at update {} ({}); {}",
                           with_commas(static_cast<uint64_t>(from_->step)), from_->folder.string(),
                           what_is_lost(from_->step, last_seen));

@@ -9,8 +9,10 @@
 #include <cstring>
 #include <fstream>
 #include <utility>
+#include <vector>
 
 #include "paceline/core/error.h"
+#include "paceline/core/sha256.h"
 
 namespace paceline {
 namespace {
@@ -19,6 +21,10 @@ namespace {
   const char* advice =
       code == ENOSPC || code == EDQUOT || code == EFBIG ? "; free some space or choose another folder with --out" : "";
   throw FileError(fmt::format("cannot {} {}: {}{}", verb, path.string(), std::strerror(code), advice));
+}
+
+std::filesystem::path parent_of(const std::filesystem::path& path) {
+  return path.has_parent_path() ? path.parent_path() : ".";
 }
 
 }  // namespace
@@ -50,13 +56,24 @@ void replace_file(const std::filesystem::path& path, std::string_view contents) 
 
 void make_directories(const std::filesystem::path& path) {
   std::error_code failure;
+  std::vector<std::filesystem::path> absent;  // the deepest first
+  for (std::filesystem::path folder = path; !folder.empty() && !std::filesystem::exists(folder, failure) && !failure;
+       folder = folder.parent_path())
+    absent.push_back(folder);
   std::filesystem::create_directories(path, failure);
   if (failure) fail("create folder", path, failure.value());
+  for (const std::filesystem::path& folder : absent) sync_directory(parent_of(folder));
+}
+
+std::string remove_path(const std::filesystem::path& path) {
+  std::error_code failure;
+  std::filesystem::remove_all(path, failure);
+  return failure ? fmt::format("cannot remove {}: {}", path.string(), failure.message()) : "";
 }
 
 void rename_path(const std::filesystem::path& from, const std::filesystem::path& to) {
   if (::rename(from.c_str(), to.c_str()) != 0) fail("rename to", to, errno);
-  sync_directory(to.has_parent_path() ? to.parent_path() : ".");
+  sync_directory(parent_of(to));
 }
 
 void sync_directory(const std::filesystem::path& path) {
@@ -68,7 +85,7 @@ void sync_directory(const std::filesystem::path& path) {
   if (result != 0) fail("flush folder", path, code);
 }
 
-DurableFile::DurableFile(std::filesystem::path path) : path_(std::move(path)) {
+DurableFile::DurableFile(std::filesystem::path path, Sha256* hash) : path_(std::move(path)), hash_(hash) {
   descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   if (descriptor_ < 0) fail("create", path_, errno);
 }
@@ -79,6 +96,7 @@ DurableFile::~DurableFile() {
 }
 
 void DurableFile::write(const void* data, size_t bytes) {
+  if (hash_ != nullptr) hash_->update(data, bytes);
   const char* next = static_cast<const char*>(data);
   while (bytes > 0) {
     const ssize_t written = ::write(descriptor_, next, bytes);

@@ -9,19 +9,27 @@
 
 namespace paceline {
 
+class Sha256;
+
 std::string read_file(const std::filesystem::path& path);
 
 // Replaces `path` with `contents`, atomically: after a crash it holds either the old or the new.
 void replace_file(const std::filesystem::path& path, std::string_view contents);
 
+// With all folders above it, of which those that are new are flushed to the disk.
 void make_directories(const std::filesystem::path& path);
+// Removes a file, or a folder with all that is in it. Returns why it could not, and "" when nothing is left: what
+// cannot be removed (a file of another user, one that NFS keeps for a reader) is worth a warning and seldom the end of
+// a run.
+std::string remove_path(const std::filesystem::path& path);
 void rename_path(const std::filesystem::path& from, const std::filesystem::path& to);  // and flushes the parent folder
 void sync_directory(const std::filesystem::path& path);
 
 // A new file, written in pieces. It counts only after finish(), which flushes it to the disk; without, it is removed.
 class DurableFile {
  public:
-  explicit DurableFile(std::filesystem::path path);
+  // `hash`, if any, gets every byte that is written.
+  explicit DurableFile(std::filesystem::path path, Sha256* hash = nullptr);
   ~DurableFile();
   DurableFile(const DurableFile&) = delete;
   DurableFile& operator=(const DurableFile&) = delete;
@@ -32,6 +40,7 @@ class DurableFile {
 
  private:
   std::filesystem::path path_;
+  Sha256* const hash_;
   int descriptor_;
   bool finished_ = false;
 };

@@ -3,15 +3,35 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <csignal>
 #include <fstream>
 
 #include "paceline/core/error.h"
+#include "paceline/core/sha256.h"
 #include "paceline/core/test_folder.h"
+#include "paceline/core/test_other_user.h"
 
 namespace paceline {
 namespace {
+
+std::vector<std::filesystem::path> flushed;
+
+}  // namespace
+}  // namespace paceline
+
+// Takes the place of the C library's, and notes what is flushed.
+extern "C" int fsync(int descriptor) {
+  paceline::flushed.push_back(std::filesystem::read_symlink("/proc/self/fd/" + std::to_string(descriptor)));
+  return static_cast<int>(::syscall(SYS_fsync, descriptor));
+}
+
+namespace paceline {
+namespace {
+
+using testing::IsSupersetOf;
 
 using testing::AllOf;
 using testing::HasSubstr;
@@ -117,6 +137,44 @@ TEST_F(FileTest, RenamesInTheCurrentFolder) {
 TEST_F(FileTest, OnlyAFolderCanBeFlushedAsOne) {
   EXPECT_NO_THROW(sync_directory(folder_));
   EXPECT_THROW(sync_directory(folder_ / "missing"), FileError);
+}
+
+// A power cut must not take a new folder with all that is in it.
+TEST_F(FileTest, FoldersThatAreNewAreFlushedInTheOnesAboveThem) {
+  flushed.clear();
+  make_directories(folder_ / "a" / "b" / "c");
+  EXPECT_THAT(flushed, IsSupersetOf({folder_, folder_ / "a", folder_ / "a" / "b"}));
+  flushed.clear();
+  make_directories(folder_ / "a" / "b" / "c");
+  EXPECT_THAT(flushed, testing::IsEmpty());
+}
+
+TEST_F(FileTest, RemovesFilesAndFoldersAndWhatIsNotThere) {
+  make_directories(folder_ / "a" / "b");
+  replace_file(folder_ / "a" / "b" / "c", "text");
+  replace_file(folder_ / "file", "text");
+  for (const char* name : {"a", "file", "absent"}) EXPECT_EQ(remove_path(folder_ / name), "") << name;
+  EXPECT_EQ(entries(), 0u);
+}
+
+TEST_F(FileTest, WhatCannotBeRemovedIsSaid) {
+  const OrdinaryUser user(folder_);
+  if (!user.holds()) GTEST_SKIP() << "no ordinary user here";
+  make_directories(folder_ / "a" / "held");
+  replace_file(folder_ / "a" / "held" / "file", "text");
+  std::filesystem::permissions(folder_ / "a" / "held", std::filesystem::perms::owner_read);
+  EXPECT_THAT(remove_path(folder_ / "a"),
+              AllOf(HasSubstr("cannot remove " + (folder_ / "a").string()), HasSubstr("Permission denied")));
+  std::filesystem::permissions(folder_ / "a" / "held", std::filesystem::perms::owner_all);
+}
+
+TEST_F(FileTest, DurableFileHashesWhatIsWritten) {
+  Sha256 hash;
+  DurableFile file(folder_ / "a", &hash);
+  file.write("one ");
+  file.write("two");
+  file.finish();
+  EXPECT_EQ(hash.hex(), sha256_of_file(folder_ / "a"));
 }
 
 TEST_F(FileTest, DurableFileIsWrittenInPieces) {

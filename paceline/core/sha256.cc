@@ -3,7 +3,13 @@
 #include <fmt/format.h>
 #include <openssl/evp.h>
 
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <vector>
+
 #include "paceline/core/check.h"
+#include "paceline/core/error.h"
 
 namespace paceline {
 
@@ -25,6 +31,20 @@ std::string Sha256::hex() {
   std::string text;
   for (const unsigned char byte : digest) text += fmt::format("{:02x}", byte);
   return text;
+}
+
+std::string sha256_of_file(const std::filesystem::path& file) {
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> stream(std::fopen(file.c_str(), "rbe"), std::fclose);
+  Sha256 hash;
+  std::vector<char> block(1 << 20);
+  while (stream) {
+    const size_t got = std::fread(block.data(), 1, block.size(), stream.get());
+    hash.update(block.data(), got);
+    if (got == block.size()) continue;
+    if (std::ferror(stream.get()) != 0) break;
+    return hash.hex();
+  }
+  throw FileError(fmt::format("cannot read {}: {}", file.string(), std::strerror(errno)));
 }
 
 }  // namespace paceline

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <filesystem>
 #include <memory>
 #include <string>
 
@@ -18,5 +19,8 @@ class Sha256 {
   struct Context;
   std::unique_ptr<Context> context_;
 };
+
+// Reads the file in blocks: takes as little memory for a large file as for a small one. Throws FileError.
+std::string sha256_of_file(const std::filesystem::path& file);
 
 }  // namespace paceline

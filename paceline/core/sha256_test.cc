@@ -1,8 +1,13 @@
 #include "paceline/core/sha256.h"
 
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
 #include <string_view>
+
+#include "paceline/core/error.h"
+#include "paceline/core/file.h"
+#include "paceline/core/test_folder.h"
+#include "paceline/core/test_memory.h"
 
 namespace paceline {
 namespace {
@@ -30,6 +35,31 @@ TEST(Sha256, OfAMillionLettersInPiecesOfEverySize) {
     left -= bytes;
   }
   EXPECT_EQ(hash.hex(), "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
+}
+
+TEST(Sha256, OfAFileIsThatOfItsBytes) {
+  const TestFolder folder;
+  for (const size_t bytes : {0, 3, (1 << 20) - 1, 1 << 20, (1 << 20) + 1}) {
+    const std::string text(bytes, 'x');
+    replace_file(folder.path() / "a", text);
+    EXPECT_EQ(sha256_of_file(folder.path() / "a"), sha256_of(text)) << bytes;
+  }
+}
+
+TEST(Sha256, OfALargeFileTakesLittleMemory) {
+  constexpr size_t kBytes = 100 << 20;
+  const TestFolder folder;
+  replace_file(folder.path() / "large", "");
+  std::filesystem::resize_file(folder.path() / "large", kBytes);  // a hole: takes no place on the disk
+  EXPECT_LT(peak_growth_bytes([&] { sha256_of_file(folder.path() / "large"); }), kBytes / 10);
+}
+
+TEST(Sha256, OfAFileThatCannotBeReadIsAFileError) {
+  const TestFolder folder;
+  EXPECT_THAT([&] { sha256_of_file(folder.path() / "absent"); },
+              testing::ThrowsMessage<FileError>(testing::HasSubstr("absent: No such file")));
+  EXPECT_THAT([&] { sha256_of_file(folder.path()); },
+              testing::ThrowsMessage<FileError>(testing::HasSubstr("Is a directory")));
 }
 
 }  // namespace

@@ -58,7 +58,7 @@ std::string dtype_name(torch::Dtype dtype) {
 }
 
 void write_safetensors(const std::filesystem::path& path, const NamedTensors& tensors,
-                       const std::map<std::string, std::string>& metadata) {
+                       const std::map<std::string, std::string>& metadata, Sha256* hash) {
   std::vector<std::pair<std::string, torch::Tensor>> ordered(tensors.begin(), tensors.end());
   std::ranges::stable_sort(ordered, std::greater{}, [](const auto& item) { return item.second.element_size(); });
 
@@ -84,7 +84,7 @@ void write_safetensors(const std::filesystem::path& path, const NamedTensors& te
   const uint64_t header_bytes = text.size();
   CHECK_LE(header_bytes, kMostSafetensorsHeaderBytes);
 
-  DurableFile file(path);
+  DurableFile file(path, hash);
   file.write(&header_bytes, sizeof header_bytes);
   file.write(text);
   for (const auto& [name, tensor] : ordered) {

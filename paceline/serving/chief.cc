@@ -42,14 +42,15 @@ Chief::Chief(Recipe recipe, ChiefOptions options)
       batch_(batch_schedule(recipe_, options_.workers, data_.train->size())),
       length_(run_length(recipe_.train, batch_, data_.train->size())),
       evaluator_(data_, recipe_, *alone_, device_),
-      checkpoints_(options_.run_folder.checkpoints(), recipe_.checkpoint.keep),
+      checkpoints_(options_.run_folder.checkpoints(), recipe_.checkpoint.keep, options_.log),
       speed_(clock_.now_ns()) {
   if (options_.from) state_ = read_server_checkpoint(*options_.from, flat_.model()).state;
   statistics_count_ = flat_.statistics().size();
   recorded_step_ = state_.step;
   if (options_.goes_on) {  // times and best results are those of the last checkpoint; the rest is the servers' to say
-    if (const auto newest = checkpoints_.find_newest_intact().newest)
-      state_ = read_server_checkpoint(*newest, flat_.model()).state;
+    const CheckpointStore::Search search = checkpoints_.find_newest_intact();
+    checkpoints_.set_aside(search.damaged);
+    if (search.newest) state_ = read_server_checkpoint(*search.newest, flat_.model()).state;
     recorded_step_ = last_seen_updates(options_.run_folder);
   }
   first_seconds_ = state_.train_seconds;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <sstream>
 
+#include "paceline/core/error.h"
 #include "paceline/core/file.h"
 #include "paceline/core/sha256.h"
 #include "paceline/models/safetensors.h"
@@ -23,6 +24,7 @@ constexpr std::string_view kStepPrefix = "step-";
 constexpr std::string_view kWritingPrefix = ".writing-";    // never finished
 constexpr std::string_view kRemovingPrefix = ".removing-";  // no longer wanted
 constexpr std::string_view kDivergedPrefix = "diverged-";
+constexpr std::string_view kDamagedPrefix = "damaged-";
 
 std::string folder_name(int64_t step) { return fmt::format("{}{:08}", kStepPrefix, step); }
 
@@ -34,11 +36,30 @@ std::optional<int64_t> step_of(const std::string& name) {
   return std::stoll(digits);
 }
 
-std::string sha256_of(const std::filesystem::path& file) {
-  const std::string contents = read_file(file);
-  Sha256 hash;
-  hash.update(contents.data(), contents.size());
-  return hash.hex();
+bool is_there(const std::filesystem::path& path) {
+  std::error_code failure;
+  const auto status = std::filesystem::status(path, failure);
+  if (status.type() == std::filesystem::file_type::not_found) return false;
+  if (failure) throw FileError(fmt::format("cannot read {}: {}", path.string(), failure.message()));
+  return true;
+}
+
+// `path`, or where that is taken "path-2", "path-3", ...
+std::filesystem::path free_name(const std::filesystem::path& path) {
+  std::filesystem::path name = path;
+  for (int number = 2; is_there(name); ++number) name = fmt::format("{}-{}", path.string(), number);
+  return name;
+}
+
+std::vector<std::filesystem::path> entries_of(const std::filesystem::path& folder) {
+  std::vector<std::filesystem::path> entries;
+  std::error_code failure;
+  for (std::filesystem::directory_iterator entry(folder, failure), end; !failure && entry != end;
+       entry.increment(failure))
+    entries.push_back(entry->path());
+  if (failure && failure != std::errc::no_such_file_or_directory)
+    throw FileError(fmt::format("cannot read {}: {}", folder.string(), failure.message()));
+  return entries;
 }
 
 // "rank.3.NAME"
@@ -52,69 +73,97 @@ NamedTensors with_rank_names(const std::vector<NamedTensors>& ranks) {
   return all;
 }
 
-void write_text(const std::filesystem::path& path, std::string_view text) {
-  DurableFile file(path);
-  file.write(text);
-  file.finish();
+// The files of a checkpoint in the making, each with its checksum.
+class CheckpointFiles {
+ public:
+  explicit CheckpointFiles(std::filesystem::path folder) : folder_(std::move(folder)) {}
+
+  void add(const char* name, const NamedTensors& tensors) {
+    Sha256 hash;
+    write_safetensors(folder_ / name, tensors, {}, &hash);
+    sums_ += fmt::format("{}  {}\n", hash.hex(), name);
+  }
+  void add(const char* name, std::string_view text) {
+    Sha256 hash;
+    write(name, text, &hash);
+    sums_ += fmt::format("{}  {}\n", hash.hex(), name);
+  }
+  void finish() {
+    write(kSums, sums_, nullptr);
+    sync_directory(folder_);
+  }
+
+ private:
+  void write(const char* name, std::string_view text, Sha256* hash) const {
+    DurableFile file(folder_ / name, hash);
+    file.write(text);
+    file.finish();
+  }
+
+  const std::filesystem::path folder_;
+  std::string sums_;
+};
+
+// For a checkpoint that is about to be written anew: one that cannot be read is as good as damaged.
+std::optional<std::string> damage_or_failure(const CheckpointRef& checkpoint) {
+  try {
+    return damage_of(checkpoint);
+  } catch (const FileError& failure) {
+    return failure.what();
+  }
 }
 
 }  // namespace
 
-CheckpointStore::CheckpointStore(std::filesystem::path folder, int64_t keep)
-    : folder_(std::move(folder)), keep_(keep) {}
+std::string DamagedCheckpoint::text() const { return fmt::format("{}: {}", checkpoint.folder.string(), damage); }
+
+CheckpointStore::CheckpointStore(std::filesystem::path folder, int64_t keep, Log* log)
+    : folder_(std::move(folder)), keep_(keep), log_(log) {}
 
 CheckpointRef CheckpointStore::write(const Model& model, const Optimizer& optimizer, const RunState& state,
                                      const std::vector<NamedTensors>& ranks, const NamedTensors& under_way) {
   const CheckpointRef checkpoint = {state.step, folder_ / folder_name(state.step)};
-  if (std::filesystem::exists(checkpoint.folder)) {
-    if (!damage_of(checkpoint)) return checkpoint;
-    std::filesystem::remove_all(checkpoint.folder);
+  if (is_there(checkpoint.folder)) {
+    const auto damage = damage_or_failure(checkpoint);
+    if (!damage) {
+      written_ = state.step;
+      return checkpoint;
+    }
+    set_aside({{checkpoint, *damage}});
   }
 
   make_directories(folder_);
   remove_old();
-  const std::filesystem::path writing = folder_ / (std::string(kWritingPrefix) + folder_name(state.step));
+  const std::filesystem::path writing = free_name(folder_ / (std::string(kWritingPrefix) + folder_name(state.step)));
   try {
     make_directories(writing);
-    write_safetensors(writing / kWeights, state_of(model));
-    write_safetensors(writing / kOptimizer, optimizer.state());
-    write_text(writing / kState, nlohmann::json(state).dump(2) + "\n");
-    std::vector<const char*> files = {kWeights, kOptimizer, kState};
-    if (ranks.size() > 1) {
-      write_safetensors(writing / kRanks, with_rank_names(ranks));
-      files.push_back(kRanks);
-    }
-    if (!under_way.empty()) {
-      write_safetensors(writing / kUnderWay, under_way);
-      files.push_back(kUnderWay);
-    }
-    std::string sums;
-    for (const char* file : files) sums += fmt::format("{}  {}\n", sha256_of(writing / file), file);
-    write_text(writing / kSums, sums);
-    sync_directory(writing);
+    CheckpointFiles files(writing);
+    files.add(kWeights, state_of(model));
+    files.add(kOptimizer, optimizer.state());
+    files.add(kState, nlohmann::json(state).dump(2) + "\n");
+    if (ranks.size() > 1) files.add(kRanks, with_rank_names(ranks));
+    if (!under_way.empty()) files.add(kUnderWay, under_way);
+    files.finish();
     rename_path(writing, checkpoint.folder);
   } catch (...) {
-    std::error_code ignored;  // the first error is the one to tell; leftovers are removed by the next write
-    std::filesystem::remove_all(writing, ignored);
+    remove_path(writing);  // the first error is the one to tell; leftovers are removed by the next write
     throw;
   }
+  written_ = state.step;
   return checkpoint;
 }
 
-void CheckpointStore::trust_newest() const {
+void CheckpointStore::trust_newest() {
   remove_old();
-  std::error_code absent;
-  for (const auto& entry : std::filesystem::directory_iterator(folder_, absent))
-    if (entry.path().filename().string().starts_with(kDivergedPrefix)) std::filesystem::remove_all(entry.path());
+  remove_leftovers(kDivergedPrefix);
 }
 
-std::optional<CheckpointRef> CheckpointStore::set_newest_aside() const {
+std::optional<CheckpointRef> CheckpointStore::set_newest_aside() {
   std::vector<CheckpointRef> found = all();
   if (found.empty()) return std::nullopt;
   if (found.size() > 1) {
-    const std::filesystem::path aside = folder_ / (std::string(kDivergedPrefix) + folder_name(found.back().step));
-    std::filesystem::remove_all(aside);
-    rename_path(found.back().folder, aside);
+    const auto aside = folder_ / (std::string(kDivergedPrefix) + folder_name(found.back().step));
+    rename_path(found.back().folder, free_name(aside));
     found.pop_back();
   }
   return found.back();
@@ -122,10 +171,8 @@ std::optional<CheckpointRef> CheckpointStore::set_newest_aside() const {
 
 std::vector<CheckpointRef> CheckpointStore::all() const {
   std::vector<CheckpointRef> found;
-  std::error_code absent;
-  for (const auto& entry : std::filesystem::directory_iterator(folder_, absent)) {
-    if (const auto step = step_of(entry.path().filename().string())) found.push_back({*step, entry.path()});
-  }
+  for (const std::filesystem::path& entry : entries_of(folder_))
+    if (const auto step = step_of(entry.filename().string())) found.push_back({*step, entry});
   std::ranges::sort(found, {}, &CheckpointRef::step);
   return found;
 }
@@ -133,56 +180,80 @@ std::vector<CheckpointRef> CheckpointStore::all() const {
 CheckpointStore::Search CheckpointStore::find_newest_intact() const {
   Search search;
   std::vector<CheckpointRef> candidates = all();
-  for (; !candidates.empty(); candidates.pop_back()) {
-    const auto damage = damage_of(candidates.back());
-    if (!damage) {
-      search.newest = candidates.back();
-      break;
+  for (; !candidates.empty() && !search.newest; candidates.pop_back()) {
+    const CheckpointRef& candidate = candidates.back();
+    try {
+      if (auto damage = damage_of(candidate)) {
+        search.damaged.push_back({candidate, std::move(*damage)});
+      } else {
+        search.newest = candidate;
+      }
+    } catch (const FileError& failure) {
+      throw FileError(fmt::format("{}; try again, or move {} out of {} to use an older checkpoint", failure.what(),
+                                  candidate.folder.filename().string(), folder_.string()));
     }
-    search.skipped.push_back(fmt::format("{}: {}", candidates.back().folder.string(), *damage));
   }
   return search;
 }
 
-void CheckpointStore::remove_newer_than(const CheckpointRef& resumed) const {
-  std::vector<CheckpointRef> found = all();
-  std::erase_if(found, [&](const CheckpointRef& checkpoint) { return checkpoint.step <= resumed.step; });
-  remove(found);
+void CheckpointStore::set_aside(const std::vector<DamagedCheckpoint>& damaged) {
+  for (const DamagedCheckpoint& each : damaged) {
+    const auto aside = free_name(folder_ / (std::string(kDamagedPrefix) + folder_name(each.checkpoint.step)));
+    rename_path(each.checkpoint.folder, aside);
+    if (log_ != nullptr)
+      log_->warning("skipped a damaged checkpoint: {}; it is kept as {}", each.text(), aside.filename().string());
+  }
 }
 
-void CheckpointStore::remove_old() const {
+// What was written last stays, whatever its step: where it is not the newest, the run is not what the others are of.
+void CheckpointStore::remove_old() {
   std::vector<CheckpointRef> found = all();
   found.resize(found.size() - std::min(found.size(), static_cast<size_t>(keep_)));
+  std::erase_if(found, [&](const CheckpointRef& checkpoint) { return checkpoint.step == written_; });
   remove(found);
 }
 
 // Renamed first: a removal that is cut short must not look like a damaged checkpoint. Takes earlier leftovers along.
-void CheckpointStore::remove(const std::vector<CheckpointRef>& unwanted) const {
+void CheckpointStore::remove(const std::vector<CheckpointRef>& unwanted) {
   for (const CheckpointRef& checkpoint : unwanted) {
-    rename_path(checkpoint.folder, folder_ / (std::string(kRemovingPrefix) + folder_name(checkpoint.step)));
+    try {
+      const auto removing = folder_ / (std::string(kRemovingPrefix) + folder_name(checkpoint.step));
+      rename_path(checkpoint.folder, free_name(removing));
+    } catch (const FileError& failure) {
+      warn_once(fmt::format("an old checkpoint stays: {}", failure.what()));
+    }
   }
-  std::error_code absent;
-  for (const auto& entry : std::filesystem::directory_iterator(folder_, absent)) {
-    const std::string name = entry.path().filename().string();
-    if (name.starts_with(kWritingPrefix) || name.starts_with(kRemovingPrefix))
-      std::filesystem::remove_all(entry.path());
+  remove_leftovers(kWritingPrefix);
+  remove_leftovers(kRemovingPrefix);
+}
+
+void CheckpointStore::remove_leftovers(std::string_view prefix) {
+  for (const std::filesystem::path& entry : entries_of(folder_)) {
+    if (!entry.filename().string().starts_with(prefix)) continue;
+    if (const std::string why_not = remove_path(entry); !why_not.empty()) warn_once(why_not);
   }
+}
+
+void CheckpointStore::warn_once(const std::string& what) {
+  if (warned_.insert(what).second && log_ != nullptr) log_->warning("{}", what);
 }
 
 std::optional<std::string> damage_of(const CheckpointRef& checkpoint) {
   const std::filesystem::path sums_file = checkpoint.folder / kSums;
-  if (!std::filesystem::exists(sums_file)) return fmt::format("{} is missing", kSums);
+  if (!is_there(sums_file)) return fmt::format("{} is missing", kSums);
   std::istringstream sums(read_file(sums_file));
-  std::vector<std::string> covered;
+  std::set<std::string> covered;
   for (std::string expected, name; sums >> expected >> name;) {
     const std::filesystem::path file = checkpoint.folder / name;
-    if (!std::filesystem::exists(file)) return fmt::format("{} is missing", name);
-    if (sha256_of(file) != expected) return fmt::format("{} does not have its checksum", name);
-    covered.push_back(name);
+    if (!is_there(file)) return fmt::format("{} is missing", name);
+    if (sha256_of_file(file) != expected) return fmt::format("{} does not have its checksum", name);
+    covered.insert(name);
   }
-  for (const char* file : {kWeights, kOptimizer, kState}) {
-    if (std::ranges::find(covered, file) == covered.end()) return fmt::format("{} has no line for {}", kSums, file);
-  }
+  const auto lacks = [&](const char* file) { return !covered.contains(file); };
+  for (const char* file : {kWeights, kOptimizer, kState})
+    if (lacks(file)) return fmt::format("{} has no line for {}", kSums, file);
+  for (const char* file : {kRanks, kUnderWay})  // not of every run
+    if (lacks(file) && is_there(checkpoint.folder / file)) return fmt::format("{} has no line for {}", kSums, file);
   return std::nullopt;
 }
 

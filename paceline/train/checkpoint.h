@@ -8,9 +8,11 @@
 
 #include <filesystem>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
+#include "paceline/core/log.h"
 #include "paceline/models/model.h"
 #include "paceline/models/safetensors.h"
 #include "paceline/optim/optimizer.h"
@@ -23,12 +25,19 @@ struct CheckpointRef {
   std::filesystem::path folder;
 };
 
+struct DamagedCheckpoint {
+  CheckpointRef checkpoint;
+  std::string damage;
+
+  std::string text() const;  // "run/checkpoints/step-00000050: state.json is missing"
+};
+
 class CheckpointStore {
  public:
   // Keeps the newest `keep` checkpoints, and until it is trusted the newest one besides: weights may be finite and
   // still lead nowhere, and must not push out those that can be used. What is too old is removed then, and before a new
-  // one is written, when space may be short.
-  CheckpointStore(std::filesystem::path folder, int64_t keep);
+  // one is written, when space may be short. What cannot be removed is told to `log`, once, and left where it is.
+  CheckpointStore(std::filesystem::path folder, int64_t keep, Log* log = nullptr);
 
   // Throws FileError; the older checkpoints are then untouched. Rewriting a step that is there already does nothing.
   // `ranks`: what each rank has of its own, all with the same names; `under_way`: sums of gradients that no step has
@@ -37,33 +46,41 @@ class CheckpointStore {
                       const std::vector<NamedTensors>& ranks = {}, const NamedTensors& under_way = {});
 
   // A step has been made from the newest one, and it went well.
-  void trust_newest() const;
+  void trust_newest();
 
   // The step from the newest one failed: it becomes "diverged-step-...", which nothing resumes from and which goes when
   // a later one is trusted. The only checkpoint there is stays. Returns which one is now the newest.
-  std::optional<CheckpointRef> set_newest_aside() const;
+  std::optional<CheckpointRef> set_newest_aside();
 
-  std::vector<CheckpointRef> all() const;  // oldest first, intact or not
+  std::vector<CheckpointRef> all() const;  // oldest first, intact or not; throws FileError
 
   struct Search {
-    std::optional<CheckpointRef> newest;  // intact: every file is there and has its checksum
-    std::vector<std::string> skipped;     // newer ones, each with the reason
+    std::optional<CheckpointRef> newest;     // intact: every file is there and has its checksum
+    std::vector<DamagedCheckpoint> damaged;  // newer ones, the newest first
   };
+  // Throws FileError where a file is there and cannot be read: the disk or the network may come back, and a run that
+  // went on from an older checkpoint would repeat hours for nothing.
   Search find_newest_intact() const;
 
-  // Removes what is newer than the one that a run goes on from: damaged, or it would not go on from there. Left in
-  // place it would be counted among the newest, and push out the intact ones.
-  void remove_newer_than(const CheckpointRef& resumed) const;
+  // Before a run goes on without them: renames damaged checkpoints to "damaged-step-...", and tells the log. Nothing
+  // resumes from those, counts them in `keep` or removes them; most of their files may be whole. Under their own names
+  // they would count as the newest, and push out every new one. Throws FileError.
+  void set_aside(const std::vector<DamagedCheckpoint>& damaged);
 
  private:
-  void remove(const std::vector<CheckpointRef>& unwanted) const;
-  void remove_old() const;
+  void remove(const std::vector<CheckpointRef>& unwanted);
+  void remove_old();
+  void remove_leftovers(std::string_view prefix);
+  void warn_once(const std::string& what);
 
   std::filesystem::path folder_;
   int64_t keep_;
+  Log* log_;
+  std::optional<int64_t> written_;  // the step of the last one from here
+  std::set<std::string> warned_;
 };
 
-// Why a checkpoint cannot be used, or nothing.
+// Why a checkpoint cannot be used, or nothing. Throws FileError where a file is there and cannot be read.
 std::optional<std::string> damage_of(const CheckpointRef& checkpoint);
 
 // Loads into the live tensors. Throws DataError when the checkpoint belongs to another model or optimizer.

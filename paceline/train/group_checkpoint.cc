@@ -58,7 +58,7 @@ GroupCheckpoint::Resumed GroupCheckpoint::resume(const RunState& first, bool wan
   SumsUnderWay sums;
   if (group_.rank() == 0 && wanted) {
     CheckpointStore::Search search = store_.find_newest_intact();
-    resumed.skipped = std::move(search.skipped);
+    resumed.damaged = std::move(search.damaged);
     resumed.from = search.newest;
     if (search.newest) {
       resumed.state = load_checkpoint(*search.newest, model_, optimizer_);

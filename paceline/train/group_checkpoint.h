@@ -33,10 +33,10 @@ class GroupCheckpoint {
 
   struct Resumed {
     RunState state;
-    std::optional<CheckpointRef> from;  // rank 0's; nothing: there was none to go on from
-    std::vector<std::string> skipped;   // rank 0's: damaged ones
-    int ranks_before = 0;               // that wrote it
-    uint64_t sums_under_way = 0;        // of so many steps; loaded only where as many steps' are applied late
+    std::optional<CheckpointRef> from;       // rank 0's; nothing: there was none to go on from
+    std::vector<DamagedCheckpoint> damaged;  // rank 0's: newer ones
+    int ranks_before = 0;                    // that wrote it
+    uint64_t sums_under_way = 0;             // of so many steps; loaded only where as many steps' are applied late
   };
   // Afterwards model, optimizer and state are the same on every rank: those of the newest intact checkpoint if that is
   // `wanted` and there is one, otherwise rank 0's own and `first`.

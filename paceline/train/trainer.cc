@@ -48,7 +48,7 @@ Trainer::Trainer(Recipe recipe, Group& group, TrainerOptions options)
       reducer_(build_reducer(recipe_, options_.catalog, *model_, step_group(), timeline_.get(), stored_plan())),
       average_(build_replica_average(recipe_, *model_, *optimizer_, group_, timeline_.get(), stored_plan())),
       stale_(build_stale_sum(recipe_, *model_, group_, timeline_.get(), stored_plan())),
-      checkpoints_(options_.run_folder.checkpoints(), recipe_.checkpoint.keep),
+      checkpoints_(options_.run_folder.checkpoints(), recipe_.checkpoint.keep, log()),
       group_checkpoint_(checkpoints_, group_, *model_, *optimizer_, *reducer_, stale_.get()),
       window_(state_, group_),
       costs_(group_, host_name()),

@@ -33,12 +33,10 @@ void Trainer::require_same_state() {
 
 void Trainer::resume() {
   require_same_state();
-  const GroupCheckpoint::Resumed resumed = group_checkpoint_.resume(state_, options_.resume);
+  const GroupCheckpoint::Resumed resumed = group_checkpoint_.resume(state_, options_.resume && keeps_files());
   state_ = resumed.state;
   window_.resume();
   resume_loss_scale();
-  if (log())
-    for (const std::string& skipped : resumed.skipped) log()->warning("skipped a damaged checkpoint: {}", skipped);
   if (state_.seed != recipe_.train.seed)
     recipe_.refuse("train.seed", fmt::format("the run began with seed {}", state_.seed));
   if (resumed.sums_under_way > (stale_ ? stale_->staleness() : 0))
@@ -46,8 +44,8 @@ void Trainer::resume() {
                    fmt::format("gradients of {} step{} are under way, which would be lost; go on with sync.policy = "
                                "\"stale_allreduce\" and sync.staleness = {} or more",
                                resumed.sums_under_way, resumed.sums_under_way == 1 ? "" : "s", resumed.sums_under_way));
+  checkpoints_.set_aside(resumed.damaged);
   if (resumed.from) {
-    if (keeps_files()) checkpoints_.remove_newer_than(*resumed.from);
     if (log()) log()->info("resuming from {} (epoch {:.4g})", resumed.from->folder.string(), epoch());
     if (log() && resumed.ranks_before != group_.size())
       log()->info("it was written by {} rank{}, {} go on: the same samples, but not the same bits",
