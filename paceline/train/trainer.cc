@@ -15,6 +15,7 @@
 #include "paceline/train/assemble.h"
 #include "paceline/train/batch_search.h"
 #include "paceline/train/device_settings.h"
+#include "paceline/train/equal_ranks.h"
 #include "paceline/train/evaluation_statistics.h"
 
 namespace paceline {
@@ -26,15 +27,25 @@ int64_t batch_before(const TrainerOptions& options) {
   return options.resume && !folder.root.empty() && folder.holds_a_run() ? read_recipe(folder.recipe()).batch.local : 0;
 }
 
+Recipe of_all_ranks(Recipe recipe, Group& group) {
+  require_equal_recipes(recipe, group);
+  return recipe;
+}
+
+DatasetPair of_all_ranks(DatasetPair data, Group& group) {
+  require_equal_data(data, group);
+  return data;
+}
+
 }  // namespace
 
 Trainer::Trainer(Recipe recipe, Group& group, TrainerOptions options)
-    : recipe_(with_batch_that_fits(std::move(recipe), options.catalog, group, batch_before(options),
-                                   group.rank() == 0 ? options.log : nullptr)),
+    : recipe_(with_batch_that_fits(of_all_ranks(std::move(recipe), group), options.catalog, group,
+                                   batch_before(options), group.rank() == 0 ? options.log : nullptr)),
       group_(group),
       options_(std::move(options)),
       device_(open_device(recipe_, group_)),
-      data_(open_data(recipe_, options_.catalog)),
+      data_(of_all_ranks(open_data(recipe_, options_.catalog), group_)),
       model_(placed_on(device_, build_model(recipe_, options_.catalog, *data_.train))),
       batch_(batch_schedule(recipe_, group_.size(), data_.train->size())),
       optimizer_(with_rate_of(recipe_, *model_, base_rate(recipe_, static_cast<int64_t>(batch_.at(0))),

@@ -50,7 +50,7 @@ struct TrainerOptions {
 
 class Trainer {
  public:
-  // Opens the data and builds the model. Throws RecipeError, DataError.
+  // Opens the data and builds the model. Throws RecipeError and DataError, also where ranks differ in recipe or data.
   Trainer(Recipe recipe, Group& group, TrainerOptions options);
   ~Trainer();
 

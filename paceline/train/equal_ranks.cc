@@ -1,0 +1,115 @@
+#include "paceline/train/equal_ranks.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+
+#include "paceline/collectives/group_text.h"
+#include "paceline/core/error.h"
+#include "paceline/core/sha256.h"
+
+namespace paceline {
+namespace {
+
+constexpr size_t kSamples = 16;
+
+std::string sha256_of(const std::string& text) {
+  Sha256 hash;
+  hash.update(text.data(), text.size());
+  return hash.hex();
+}
+
+// In rank order; none where all are equal.
+std::vector<std::string> texts_that_differ(Group& group, const std::string& own) {
+  if (group.size() == 1) return {};
+  const std::vector<std::string> hashes = gather_texts(group, sha256_of(own));
+  if (std::ranges::count(hashes, hashes.front()) == group.size()) return {};
+  return gather_texts(group, own);
+}
+
+// "rank 3 has another recipe than rank 0: ..."; ranks that differ in the same way share a sentence.
+std::string sentences(const char* what, const std::map<std::string, std::vector<size_t>>& ranks_by_difference) {
+  std::vector<std::string> parts;
+  for (const auto& [difference, ranks] : ranks_by_difference)
+    parts.push_back(fmt::format("rank{} {} {} another {} than rank 0: {}", ranks.size() == 1 ? "" : "s",
+                                fmt::join(ranks, ", "), ranks.size() == 1 ? "has" : "have", what, difference));
+  return fmt::format("{}", fmt::join(parts, "; "));
+}
+
+template <class Failure>
+[[noreturn]] void fail(Failure failure, const Group& group) {
+  if (group.rank() != 0) failure.set_told();
+  throw failure;
+}
+
+std::string recipe_difference(const std::string& first, const std::string& other) {
+  try {
+    return fmt::format("{}", fmt::join(recipe_changes(parse_recipe(first, "rank 0"), parse_recipe(other, "it")), ", "));
+  } catch (const RecipeError& failure) {
+    return fmt::format("{} (do both run the same version of Paceline?)", failure.what());
+  }
+}
+
+std::string size_text(const Dataset& data) {
+  const ImageShape shape = data.shape();
+  return fmt::format("{} images of {}x{}x{} in {} classes", data.size(), shape.channels, shape.height, shape.width,
+                     data.classes());
+}
+
+void hash_samples(const Dataset& data, Sha256& hash) {
+  std::vector<uint8_t> scratch(data.shape().elements());
+  const size_t count = std::min(kSamples, data.size());
+  for (size_t i = 0; i < count; ++i) {
+    const size_t index = count == 1 ? 0 : i * (data.size() - 1) / (count - 1);  // the first and the last, too
+    const std::span<const uint8_t> pixels = data.image(index, scratch);
+    const int64_t label = data.label(index);
+    hash.update(pixels.data(), pixels.size());
+    hash.update(&label, sizeof label);
+  }
+}
+
+// A line of sizes, a line of contents.
+std::string data_text(const DatasetPair& data) {
+  Sha256 hash;
+  hash_samples(*data.train, hash);
+  hash_samples(*data.test, hash);
+  for (const std::vector<float>* figures : {&data.normalisation.mean, &data.normalisation.deviation})
+    hash.update(figures->data(), figures->size() * sizeof(float));
+  return fmt::format("{} to train, {} to test\n{}", size_text(*data.train), size_text(*data.test), hash.hex());
+}
+
+std::string data_difference(const std::string& first, const std::string& other) {
+  const auto sizes = [](const std::string& text) { return text.substr(0, text.find('\n')); };
+  if (sizes(first) == sizes(other)) return "as many images, but other pixels or labels";
+  return fmt::format("{}; rank 0: {}", sizes(other), sizes(first));
+}
+
+}  // namespace
+
+void require_equal_recipes(const Recipe& recipe, Group& group) {
+  Recipe common = recipe;
+  const Recipe defaults;
+  common.data.root = defaults.data.root;
+  common.data.loader_threads = defaults.data.loader_threads;
+  common.data.prefetch_batches = defaults.data.prefetch_batches;
+  common.train.threads = defaults.train.threads;
+  const std::vector<std::string> texts = texts_that_differ(group, print_recipe(common));
+  std::map<std::string, std::vector<size_t>> ranks;
+  for (size_t rank = 0; rank < texts.size(); ++rank)
+    if (texts[rank] != texts[0]) ranks[recipe_difference(texts[0], texts[rank])].push_back(rank);
+  if (ranks.empty()) return;
+  fail(RecipeError(sentences("recipe", ranks) + "; give all ranks the same recipe and the same --set"), group);
+}
+
+void require_equal_data(const DatasetPair& data, Group& group) {
+  const std::vector<std::string> texts = texts_that_differ(group, data_text(data));
+  std::map<std::string, std::vector<size_t>> ranks;
+  for (size_t rank = 0; rank < texts.size(); ++rank)
+    if (texts[rank] != texts[0]) ranks[data_difference(texts[0], texts[rank])].push_back(rank);
+  if (ranks.empty()) return;
+  fail(DataError(sentences("data set", ranks) + "; give all ranks the same files (data.root may differ)"), group);
+}
+
+}  // namespace paceline
