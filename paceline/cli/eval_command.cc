@@ -12,6 +12,7 @@
 #include "paceline/schedule/from_recipe.h"
 #include "paceline/train/assemble.h"
 #include "paceline/train/checkpoint.h"
+#include "paceline/train/earlier_run.h"
 #include "paceline/train/evaluator.h"
 #include "paceline/train/run_folder.h"
 
@@ -25,8 +26,8 @@ struct EvalArguments {
   bool json = false;
 };
 
-CheckpointRef choose_checkpoint(const RunFolder& folder, int64_t step, int64_t keep) {
-  const CheckpointStore store(folder.checkpoints(), keep);
+CheckpointRef choose_checkpoint(const RunFolder& folder, int64_t step) {
+  const CheckpointStore store(folder.checkpoints(), /*keep=*/1);
   if (step < 0) {
     const auto search = store.find_newest_intact();
     for (const DamagedCheckpoint& damaged : search.damaged)
@@ -51,11 +52,10 @@ CheckpointRef choose_checkpoint(const RunFolder& folder, int64_t step, int64_t k
 void evaluate(const EvalArguments& arguments) {
   const RunFolder folder = {arguments.run};
   if (!folder.holds_a_run())
-    throw UsageError(
-        fmt::format("{} holds no run (no recipe.toml); give the folder that 'paceline train' left", arguments.run));
-  Recipe recipe = read_recipe(folder.recipe());
+    throw UsageError(fmt::format("{} holds no run; give the folder that 'paceline train' left", arguments.run));
+  const CheckpointRef checkpoint = choose_checkpoint(folder, arguments.step);
+  Recipe recipe = recipe_of(checkpoint, folder);
   if (!arguments.data.empty()) recipe.data.root = arguments.data;
-  const CheckpointRef checkpoint = choose_checkpoint(folder, arguments.step, recipe.checkpoint.keep);
 
   const Catalog catalog;
   const DatasetPair data = open_data(recipe, catalog);

@@ -232,7 +232,7 @@ void Chief::write_checkpoint() {
   flat_.load(seen_.states.at("weights"));
   recorder_->flush();
   require_finite_weights();
-  write_server_checkpoint(checkpoints_, flat_.model(), seen_, state_);
+  write_server_checkpoint(checkpoints_, flat_.model(), seen_, state_, print_recipe(recipe_));
 }
 
 // A checkpoint of weights that are not finite would push out one that can be used, and servers never recover from them.

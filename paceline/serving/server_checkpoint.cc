@@ -4,10 +4,9 @@
 
 #include <cstring>
 
-#include "paceline/core/file.h"
+#include "paceline/core/error.h"
 #include "paceline/models/safetensors.h"
 #include "paceline/serving/server_state.h"
-#include "paceline/train/run_state_text.h"
 
 namespace paceline {
 namespace {
@@ -24,13 +23,13 @@ std::vector<float> numbers_of(const torch::Tensor& tensor) {
 }  // namespace
 
 CheckpointRef write_server_checkpoint(CheckpointStore& store, const Model& model, const ServerSnapshot& snapshot,
-                                      const RunState& state) {
+                                      const RunState& state, const std::string& recipe) {
   ServerState servers(snapshot.states);
   torch::Tensor leases = torch::empty({static_cast<int64_t>(snapshot.leases.size())}, torch::kUInt8);
   std::memcpy(leases.data_ptr(), snapshot.leases.data(), snapshot.leases.size());
   servers.add(kLeases, leases);
   servers.add(kLast, torch::tensor({static_cast<double>(snapshot.steps), snapshot.rate}, torch::kFloat64));
-  const CheckpointRef written = store.write(model, servers, state);
+  const CheckpointRef written = store.write(model, servers, state, {}, {}, {.recipe = recipe});
   store.trust_newest();  // steps go on elsewhere; nothing here would learn that they failed
   return written;
 }
@@ -50,8 +49,7 @@ ServerRestart ServerCheckpoint::of_shard(const ShardMap& map, int shard) const {
 ServerCheckpoint read_server_checkpoint(const CheckpointRef& checkpoint, Model& model) {
   load_weights(checkpoint, model);
   ServerCheckpoint found;
-  const std::filesystem::path state_file = checkpoint.folder / "state.json";
-  found.state = parse_run_state(read_file(state_file), state_file.string());
+  found.state = load_run_state(checkpoint);
   for (const auto& [name, tensor] : read_safetensors(checkpoint.folder / "optimizer.safetensors").tensors) {
     if (name == kLeases) {
       found.leases =

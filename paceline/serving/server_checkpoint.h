@@ -16,7 +16,7 @@
 namespace paceline {
 
 CheckpointRef write_server_checkpoint(CheckpointStore& store, const Model& model, const ServerSnapshot& snapshot,
-                                      const RunState& state);
+                                      const RunState& state, const std::string& recipe);
 
 struct ServerCheckpoint {
   RunState state;

@@ -1,6 +1,7 @@
 #include "paceline/train/checkpoint.h"
 
 #include <algorithm>
+#include <map>
 #include <sstream>
 
 #include "paceline/core/error.h"
@@ -18,6 +19,8 @@ constexpr const char* kOptimizer = "optimizer.safetensors";
 constexpr const char* kState = "state.json";
 constexpr const char* kRanks = "ranks.safetensors";
 constexpr const char* kUnderWay = "under_way.safetensors";
+constexpr const char* kRecipe = "recipe.toml";
+constexpr const char* kPlan = "plan.json";
 constexpr const char* kSums = "SHA256SUMS";
 
 constexpr std::string_view kStepPrefix = "step-";
@@ -73,6 +76,14 @@ NamedTensors with_rank_names(const std::vector<NamedTensors>& ranks) {
   return all;
 }
 
+// By the name of the file.
+std::map<std::string, std::string> sums_of(const CheckpointRef& checkpoint) {
+  std::istringstream lines(read_file(checkpoint.folder / kSums));
+  std::map<std::string, std::string> sums;
+  for (std::string sum, name; lines >> sum >> name;) sums.emplace(name, sum);
+  return sums;
+}
+
 // The files of a checkpoint in the making, each with its checksum.
 class CheckpointFiles {
  public:
@@ -121,7 +132,8 @@ CheckpointStore::CheckpointStore(std::filesystem::path folder, int64_t keep, Log
     : folder_(std::move(folder)), keep_(keep), log_(log) {}
 
 CheckpointRef CheckpointStore::write(const Model& model, const Optimizer& optimizer, const RunState& state,
-                                     const std::vector<NamedTensors>& ranks, const NamedTensors& under_way) {
+                                     const std::vector<NamedTensors>& ranks, const NamedTensors& under_way,
+                                     const RunTexts& texts) {
   const CheckpointRef checkpoint = {state.step, folder_ / folder_name(state.step)};
   if (is_there(checkpoint.folder)) {
     const auto damage = damage_or_failure(checkpoint);
@@ -141,6 +153,8 @@ CheckpointRef CheckpointStore::write(const Model& model, const Optimizer& optimi
     files.add(kWeights, state_of(model));
     files.add(kOptimizer, optimizer.state());
     files.add(kState, nlohmann::json(state).dump(2) + "\n");
+    if (!texts.recipe.empty()) files.add(kRecipe, texts.recipe);
+    if (!texts.plan.empty()) files.add(kPlan, texts.plan);
     if (ranks.size() > 1) files.add(kRanks, with_rank_names(ranks));
     if (!under_way.empty()) files.add(kUnderWay, under_way);
     files.finish();
@@ -239,30 +253,50 @@ void CheckpointStore::warn_once(const std::string& what) {
 }
 
 std::optional<std::string> damage_of(const CheckpointRef& checkpoint) {
-  const std::filesystem::path sums_file = checkpoint.folder / kSums;
-  if (!is_there(sums_file)) return fmt::format("{} is missing", kSums);
-  std::istringstream sums(read_file(sums_file));
-  std::set<std::string> covered;
-  for (std::string expected, name; sums >> expected >> name;) {
+  if (!is_there(checkpoint.folder / kSums)) return fmt::format("{} is missing", kSums);
+  const std::map<std::string, std::string> sums = sums_of(checkpoint);
+  for (const auto& [name, expected] : sums) {
     const std::filesystem::path file = checkpoint.folder / name;
     if (!is_there(file)) return fmt::format("{} is missing", name);
     if (sha256_of_file(file) != expected) return fmt::format("{} does not have its checksum", name);
-    covered.insert(name);
   }
-  const auto lacks = [&](const char* file) { return !covered.contains(file); };
   for (const char* file : {kWeights, kOptimizer, kState})
-    if (lacks(file)) return fmt::format("{} has no line for {}", kSums, file);
-  for (const char* file : {kRanks, kUnderWay})  // not of every run
-    if (lacks(file) && is_there(checkpoint.folder / file)) return fmt::format("{} has no line for {}", kSums, file);
+    if (!sums.contains(file)) return fmt::format("{} has no line for {}", kSums, file);
+  for (const char* file : {kRecipe, kPlan, kRanks, kUnderWay})  // not of every run
+    if (!sums.contains(file) && is_there(checkpoint.folder / file))
+      return fmt::format("{} has no line for {}", kSums, file);
   return std::nullopt;
+}
+
+bool has_intact_recipe(const CheckpointRef& checkpoint) {
+  const std::filesystem::path file = checkpoint.folder / kRecipe;
+  if (!is_there(checkpoint.folder / kSums) || !is_there(file)) return false;
+  const std::map<std::string, std::string> sums = sums_of(checkpoint);
+  const auto expected = sums.find(kRecipe);
+  return expected != sums.end() && sha256_of_file(file) == expected->second;
+}
+
+RunTexts texts_of(const CheckpointRef& checkpoint) {
+  const auto text = [&](const char* name) {
+    const std::filesystem::path file = checkpoint.folder / name;
+    return is_there(file) ? read_file(file) : "";
+  };
+  return {.recipe = text(kRecipe), .plan = text(kPlan)};
 }
 
 RunState load_checkpoint(const CheckpointRef& checkpoint, Model& model, Optimizer& optimizer) {
   load_weights(checkpoint, model);
   const std::filesystem::path optimizer_file = checkpoint.folder / kOptimizer;
   optimizer.load_state(read_safetensors(optimizer_file).tensors, optimizer_file.string());
-  const std::filesystem::path state_file = checkpoint.folder / kState;
-  return parse_run_state(read_file(state_file), state_file.string());
+  return load_run_state(checkpoint);
+}
+
+RunState load_run_state(const CheckpointRef& checkpoint) {
+  const std::string file = (checkpoint.folder / kState).string();
+  const RunState state = parse_run_state(read_file(file), file);
+  if (const auto step = step_of(checkpoint.folder.filename().string()); step && state.step != *step)
+    throw DataError(fmt::format("{}: step: expected that of the folder, found {}", file, state.step));
+  return state;
 }
 
 std::vector<NamedTensors> load_rank_tensors(const CheckpointRef& checkpoint) {

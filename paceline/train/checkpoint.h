@@ -1,9 +1,10 @@
 // Checkpoints: everything a run needs to go on bit for bit.
 //
-// One folder each, checkpoints/step-00000050/: weights.safetensors, optimizer.safetensors, state.json, of several ranks
-// also ranks.safetensors (what differs between them), with gradients that are applied late under_way.safetensors, and
-// SHA256SUMS over them (`sha256sum -c` reads it). A checkpoint is written under another name, flushed to the disk and
-// then renamed, so a killed writer or a full disk leaves the older ones as they were and no broken new one.
+// One folder each, checkpoints/step-00000050/: weights.safetensors, optimizer.safetensors, state.json, recipe.toml, of
+// several ranks also plan.json and ranks.safetensors (what differs between them), with gradients that are applied late
+// under_way.safetensors, and SHA256SUMS over them (`sha256sum -c` reads it). A checkpoint is written under another
+// name, flushed to the disk and then renamed, so a killed writer or a full disk leaves the older ones as they were and
+// no broken new one.
 #pragma once
 
 #include <filesystem>
@@ -25,6 +26,12 @@ struct CheckpointRef {
   std::filesystem::path folder;
 };
 
+// What a run keeps beside its checkpoints, as it was when one was written.
+struct RunTexts {
+  std::string recipe;  // recipe.toml
+  std::string plan;    // plan.json; "" for a single rank
+};
+
 struct DamagedCheckpoint {
   CheckpointRef checkpoint;
   std::string damage;
@@ -41,9 +48,10 @@ class CheckpointStore {
 
   // Throws FileError; the older checkpoints are then untouched. Rewriting a step that is there already does nothing.
   // `ranks`: what each rank has of its own, all with the same names; `under_way`: sums of gradients that no step has
-  // applied yet, the same on all ranks. None: there is no such file.
+  // applied yet, the same on all ranks. None: there is no such file; likewise with `texts`.
   CheckpointRef write(const Model& model, const Optimizer& optimizer, const RunState& state,
-                      const std::vector<NamedTensors>& ranks = {}, const NamedTensors& under_way = {});
+                      const std::vector<NamedTensors>& ranks = {}, const NamedTensors& under_way = {},
+                      const RunTexts& texts = {});
 
   // A step has been made from the newest one, and it went well.
   void trust_newest();
@@ -94,5 +102,8 @@ struct SumsUnderWay {
 };
 SumsUnderWay load_sums_under_way(const CheckpointRef& checkpoint);
 void load_weights(const CheckpointRef& checkpoint, Model& model);
+RunState load_run_state(const CheckpointRef& checkpoint);  // throws DataError where it cannot be of any run
+RunTexts texts_of(const CheckpointRef& checkpoint);        // "" for what it does not hold
+bool has_intact_recipe(const CheckpointRef& checkpoint);
 
 }  // namespace paceline

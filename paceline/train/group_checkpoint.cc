@@ -43,28 +43,25 @@ NamedTensors GroupCheckpoint::own_tensors() const {
 }
 
 std::optional<CheckpointRef> GroupCheckpoint::write(
-    const RunState& state, bool keeps_files, const std::function<std::unique_ptr<EvaluationStatistics>()>& statistics) {
+    const RunState& state, bool keeps_files, const std::function<std::unique_ptr<EvaluationStatistics>()>& statistics,
+    const RunTexts& texts) {
   const std::vector<NamedTensors> all = gather_on_first(group_, own_tensors());
   const auto averaged = statistics();
   std::optional<CheckpointRef> written;
-  if (keeps_files) written = store_.write(model_, optimizer_, state, all, stale_ ? stale_->state() : NamedTensors());
+  if (keeps_files)
+    written = store_.write(model_, optimizer_, state, all, stale_ ? stale_->state() : NamedTensors(), texts);
   group_.barrier();
   return written;
 }
 
-GroupCheckpoint::Resumed GroupCheckpoint::resume(const RunState& first, bool wanted) {
+GroupCheckpoint::Resumed GroupCheckpoint::resume(const RunState& first, const std::optional<CheckpointRef>& from) {
   Resumed resumed = {.state = first};
   std::vector<NamedTensors> ranks;
   SumsUnderWay sums;
-  if (group_.rank() == 0 && wanted) {
-    CheckpointStore::Search search = store_.find_newest_intact();
-    resumed.damaged = std::move(search.damaged);
-    resumed.from = search.newest;
-    if (search.newest) {
-      resumed.state = load_checkpoint(*search.newest, model_, optimizer_);
-      ranks = load_rank_tensors(*search.newest);
-      sums = load_sums_under_way(*search.newest);
-    }
+  if (group_.rank() == 0 && from) {
+    resumed.state = load_checkpoint(*from, model_, optimizer_);
+    ranks = load_rank_tensors(*from);
+    sums = load_sums_under_way(*from);
   }
   const nlohmann::json told = nlohmann::json::parse(broadcast_text(
       group_, nlohmann::json{{"state", resumed.state}, {"ranks", ranks.size()}, {"sums", sums.steps}}.dump(), 0));

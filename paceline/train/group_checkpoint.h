@@ -27,20 +27,19 @@ class GroupCheckpoint {
       : store_(store), group_(group), model_(model), optimizer_(optimizer), reducer_(reducer), stale_(stale) {}
 
   // Every rank calls these. Rank 0 gets the folder's name; `keeps_files` is rank 0's wish to write at all.
-  // `statistics` makes what the saved weights are to have, for as long as the result lives.
+  // `statistics` makes what the saved weights are to have, for as long as the result lives. `texts` are rank 0's.
   std::optional<CheckpointRef> write(const RunState& state, bool keeps_files,
-                                     const std::function<std::unique_ptr<EvaluationStatistics>()>& statistics);
+                                     const std::function<std::unique_ptr<EvaluationStatistics>()>& statistics,
+                                     const RunTexts& texts);
 
   struct Resumed {
     RunState state;
-    std::optional<CheckpointRef> from;       // rank 0's; nothing: there was none to go on from
-    std::vector<DamagedCheckpoint> damaged;  // rank 0's: newer ones
-    int ranks_before = 0;                    // that wrote it
-    uint64_t sums_under_way = 0;             // of so many steps; loaded only where as many steps' are applied late
+    int ranks_before = 0;         // that wrote it
+    uint64_t sums_under_way = 0;  // of so many steps; loaded only where as many steps' are applied late
   };
-  // Afterwards model, optimizer and state are the same on every rank: those of the newest intact checkpoint if that is
-  // `wanted` and there is one, otherwise rank 0's own and `first`.
-  Resumed resume(const RunState& first, bool wanted);
+  // Afterwards model, optimizer and state are the same on every rank: those of the checkpoint that rank 0 goes on
+  // `from`, or without one rank 0's own and `first`.
+  Resumed resume(const RunState& first, const std::optional<CheckpointRef>& from);
 
  private:
   NamedTensors own_tensors() const;

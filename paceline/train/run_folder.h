@@ -16,7 +16,8 @@ struct RunFolder {
   std::filesystem::path log() const { return root / "log.txt"; }
   std::filesystem::path chart() const { return root / "curves.svg"; }
 
-  bool holds_a_run() const { return std::filesystem::exists(recipe()); }
+  // Also one whose recipe.toml is gone: a checkpoint holds it, too.
+  bool holds_a_run() const { return std::filesystem::exists(recipe()) || std::filesystem::exists(checkpoints()); }
 };
 
 }  // namespace paceline

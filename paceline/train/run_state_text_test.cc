@@ -60,5 +60,31 @@ TEST(RunStateText, WhatNoWriterHasWrittenIsRefusedByName) {
   for (const char* text : {"", "{", "[]", "3"}) EXPECT_THAT(refusal(text), HasSubstr("run/state.json: ")) << text;
 }
 
+TEST(RunStateText, ANewRunsIsAccepted) { EXPECT_EQ(refusal(json(RunState()).dump()), "accepted"); }
+
+TEST(RunStateText, NumbersThatAreOfNoRunAreRefused) {
+  const auto refused = [](const json& patch, const std::string& what) {
+    json state = some_state();  // of step 50, 1600 samples
+    state["window_samples"] = 96;
+    state["test_accuracy"] = 0.5;
+    state["best_accuracy"] = 0.75;
+    EXPECT_EQ(refusal(state.dump()), "accepted");
+    state.merge_patch(patch);
+    EXPECT_THAT(refusal(state.dump()), HasSubstr("run/state.json: " + what)) << patch;
+  };
+  refused({{"step", -1}}, "step: expected 0 to");
+  refused({{"cursor_samples", uint64_t{1} << 60}}, "cursor_samples: expected 0 to");
+  refused({{"train_seconds", -1}}, "train_seconds: expected 0 to");
+  refused({{"loss_scale", {{"scale", 0}}}}, "scale: expected");
+  refused({{"loss_scale", {{"skipped_steps", 51}}}}, "skipped_steps: expected 0 to 50, found 51");
+  refused({{"window_steps", 51}}, "window_steps: expected 0 to 50");
+  refused({{"window_samples", 1601}}, "window_samples: expected 0 to 1600");
+  refused({{"window_correct", 97}}, "window_correct: expected 0 to 96");
+  refused({{"evaluated_step", 51}}, "evaluated_step: expected -1 to 50");
+  refused({{"test_accuracy", 1.5}}, "test_accuracy: expected -1 to 1, found 1.5");
+  refused({{"best_accuracy", 0.25}}, "best_accuracy: expected 0.5 to 1, found 0.25");
+  refused({{"target_seconds", -2}}, "target_seconds: expected -1 to");
+}
+
 }  // namespace
 }  // namespace paceline

@@ -21,10 +21,15 @@
 namespace paceline {
 namespace {
 
-// batch.local of the run that goes on; 0: it is a new one.
-int64_t batch_before(const TrainerOptions& options) {
+// Of the run that goes on, on rank 0. A new one would mix its files with those of the run that is there.
+EarlierRun earlier_run(const TrainerOptions& options, const Group& group) {
   const RunFolder& folder = options.run_folder;
-  return options.resume && !folder.root.empty() && folder.holds_a_run() ? read_recipe(folder.recipe()).batch.local : 0;
+  if (group.rank() != 0 || folder.root.empty()) return {};
+  if (options.resume) return find_earlier_run(folder);
+  if (!CheckpointStore(folder.checkpoints(), /*keep=*/1).all().empty())
+    throw UsageError(fmt::format("{} holds checkpoints of a run already; resume that, or choose another folder",
+                                 folder.root.string()));
+  return {};
 }
 
 Recipe of_all_ranks(Recipe recipe, Group& group) {
@@ -40,8 +45,10 @@ DatasetPair of_all_ranks(DatasetPair data, Group& group) {
 }  // namespace
 
 Trainer::Trainer(Recipe recipe, Group& group, TrainerOptions options)
-    : recipe_(with_batch_that_fits(of_all_ranks(std::move(recipe), group), options.catalog, group,
-                                   batch_before(options), group.rank() == 0 ? options.log : nullptr)),
+    : earlier_(earlier_run(options, group)),
+      recipe_(with_batch_that_fits(of_all_ranks(std::move(recipe), group), options.catalog, group,
+                                   earlier_.recipe ? earlier_.recipe->batch.local : 0,
+                                   group.rank() == 0 ? options.log : nullptr)),
       group_(group),
       options_(std::move(options)),
       device_(open_device(recipe_, group_)),
@@ -56,9 +63,9 @@ Trainer::Trainer(Recipe recipe, Group& group, TrainerOptions options)
       scaler_(build_loss_scaler(recipe_, device_)),
       timeline_(options_.trace.empty() ? nullptr : std::make_unique<Timeline>()),
       own_group_(own_step_group(recipe_, group_)),
-      reducer_(build_reducer(recipe_, options_.catalog, *model_, step_group(), timeline_.get(), stored_plan())),
-      average_(build_replica_average(recipe_, *model_, *optimizer_, group_, timeline_.get(), stored_plan())),
-      stale_(build_stale_sum(recipe_, *model_, group_, timeline_.get(), stored_plan())),
+      reducer_(build_reducer(recipe_, options_.catalog, *model_, step_group(), timeline_.get(), earlier_.plan)),
+      average_(build_replica_average(recipe_, *model_, *optimizer_, group_, timeline_.get(), earlier_.plan)),
+      stale_(build_stale_sum(recipe_, *model_, group_, timeline_.get(), earlier_.plan)),
       checkpoints_(options_.run_folder.checkpoints(), recipe_.checkpoint.keep, log()),
       group_checkpoint_(checkpoints_, group_, *model_, *optimizer_, *reducer_, stale_.get()),
       window_(state_, group_),
@@ -126,9 +133,11 @@ void Trainer::begin() {
   if (keeps_files()) {
     make_directories(options_.run_folder.root);
     if (state_.step > 0) report_changes();
-    replace_file(options_.run_folder.recipe(), print_recipe(recipe_));
-    if (group_.size() > 1) replace_file(options_.run_folder.plan(), plan_json());
-    std::filesystem::remove(options_.run_folder.summary());  // of the part before: this one may not come to its end
+    replace_file(options_.run_folder.recipe(), texts().recipe);
+    if (group_.size() > 1) replace_file(options_.run_folder.plan(), texts().plan);
+    // Of the part before: this one may not come to its end.
+    if (const std::string why_not = remove_path(options_.run_folder.summary()); !why_not.empty() && log())
+      log()->warning("{}", why_not);
     recorder_ = std::make_unique<Recorder>(options_.run_folder.root, state_.step);
   }
   model_->train();
@@ -317,7 +326,8 @@ void Trainer::write_checkpoint() {
   window_.gather_for_checkpoint([&] {
     if (recorder_) recorder_->flush();
     const auto written = group_checkpoint_.write(
-        state_, keeps_files(), [&] { return std::make_unique<EvaluationStatistics>(*model_, recipe_, data_, group_); });
+        state_, keeps_files(), [&] { return std::make_unique<EvaluationStatistics>(*model_, recipe_, data_, group_); },
+        keeps_files() ? texts() : RunTexts());
     if (log() && written) log()->debug("wrote {}", written->folder.string());
     if (written) untried_checkpoint_ = written->step;
   });

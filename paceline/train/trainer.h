@@ -25,6 +25,7 @@
 #include "paceline/train/checkpoint.h"
 #include "paceline/train/device_step.h"
 #include "paceline/train/divergence.h"
+#include "paceline/train/earlier_run.h"
 #include "paceline/train/evaluator.h"
 #include "paceline/train/group_checkpoint.h"
 #include "paceline/train/run_costs.h"
@@ -65,8 +66,9 @@ class Trainer {
   void resume();
   void resume_loss_scale();
   void require_same_state();
-  std::string stored_plan() const;
+  void require_possible_position();
   void report_changes();
+  RunTexts texts() const;
   void warn_of_codec();
   void warn_of_lars();
   void open_batches();
@@ -107,6 +109,7 @@ class Trainer {
   Log* log() const { return group_.rank() == 0 ? options_.log : nullptr; }
   Summary summarise();
 
+  const EarlierRun earlier_;  // rank 0's
   const Recipe recipe_;
   Group& group_;
   TrainerOptions options_;

@@ -10,8 +10,8 @@ namespace paceline {
 // What an optimizer has gathered means something to the same optimizer only, whatever its tensors are called.
 void Trainer::require_same_state() {
   std::string key, before;
-  if (options_.resume && keeps_files() && options_.run_folder.holds_a_run() && !checkpoints_.all().empty()) {
-    const Recipe began = read_recipe(options_.run_folder.recipe());
+  if (earlier_.recipe) {
+    const Recipe& began = *earlier_.recipe;
     const Recipe::Optimizer &then = began.optimizer, &now = recipe_.optimizer;
     const auto require = [&](const char* name, bool same, const std::string& value) {
       if (!same && key.empty()) key = name, before = value;
@@ -33,7 +33,7 @@ void Trainer::require_same_state() {
 
 void Trainer::resume() {
   require_same_state();
-  const GroupCheckpoint::Resumed resumed = group_checkpoint_.resume(state_, options_.resume && keeps_files());
+  const GroupCheckpoint::Resumed resumed = group_checkpoint_.resume(state_, earlier_.from);
   state_ = resumed.state;
   window_.resume();
   resume_loss_scale();
@@ -44,15 +44,16 @@ void Trainer::resume() {
                    fmt::format("gradients of {} step{} are under way, which would be lost; go on with sync.policy = "
                                "\"stale_allreduce\" and sync.staleness = {} or more",
                                resumed.sums_under_way, resumed.sums_under_way == 1 ? "" : "s", resumed.sums_under_way));
-  checkpoints_.set_aside(resumed.damaged);
-  if (resumed.from) {
-    if (log()) log()->info("resuming from {} (epoch {:.4g})", resumed.from->folder.string(), epoch());
+  require_possible_position();
+  checkpoints_.set_aside(earlier_.damaged);
+  if (earlier_.from) {
+    if (log()) log()->info("resuming from {} (epoch {:.4g})", earlier_.from->folder.string(), epoch());
     if (log() && resumed.ranks_before != group_.size())
       log()->info("it was written by {} rank{}, {} go on: the same samples, but not the same bits",
                   resumed.ranks_before, resumed.ranks_before == 1 ? "" : "s", group_.size());
-    if (log() && resumed.ranks_before == group_.size() && group_.size() > 1 && stored_plan() != plan_json())
-      log()->warning("{} does not serve this run: gradients are summed by another plan, and bits may differ",
-                     options_.run_folder.plan().string());
+    if (log() && resumed.ranks_before == group_.size() && group_.size() > 1 && earlier_.plan != plan_json())
+      log()->warning("the plan of {} does not serve this run: gradients are summed by another, and bits may differ",
+                     earlier_.from->folder.string());
   } else if (options_.resume && log()) {
     log()->info("no intact checkpoint in {}: starting from the beginning", options_.run_folder.checkpoints().string());
   }
@@ -66,18 +67,29 @@ void Trainer::resume_loss_scale() {
   if (state_.step > 0) scale_debts(*reducer_, state_.loss_scale.scale / before);
 }
 
-// How the run that is resumed summed its gradients; the next must, for the same bits.
-std::string Trainer::stored_plan() const {
-  const std::filesystem::path file = options_.run_folder.plan();
-  return options_.resume && keeps_files() && std::filesystem::exists(file) ? read_file(file) : "";
+// A position that the recipe cannot have led to would train on the wrong samples, or on none.
+void Trainer::require_possible_position() {
+  if (!earlier_.recipe) return;
+  const Recipe& before = *earlier_.recipe;
+  const bool same_data =
+      before.data.name == recipe_.data.name && before.data.train_samples == recipe_.data.train_samples;
+  const bool beyond = same_data && before.train.epochs > 0 && epoch() >= before.train.epochs + 1;
+  if (!beyond && state_.cursor_samples >= static_cast<uint64_t>(state_.step)) return;
+  throw DataError(fmt::format("{}: {} samples after {} steps, of {} epochs of {} samples; no run leaves that",
+                              (earlier_.from->folder / "state.json").string(), state_.cursor_samples, state_.step,
+                              before.train.epochs, data_.train->size()));
 }
 
 // A run may go on under another recipe (a longer one, say); nobody should have to guess later what it was trained with.
 void Trainer::report_changes() {
-  if (!log() || !options_.run_folder.holds_a_run()) return;
-  for (const std::string& change : recipe_changes(read_recipe(options_.run_folder.recipe()), recipe_)) {
+  if (!log() || !earlier_.recipe) return;
+  for (const std::string& change : recipe_changes(*earlier_.recipe, recipe_))
     log()->warning("the recipe has changed since the run began: {}", change);
-  }
+}
+
+// What of it lies in the run's folder is for people; a run goes on with that of its checkpoints.
+RunTexts Trainer::texts() const {
+  return {.recipe = print_recipe(recipe_), .plan = group_.size() > 1 ? plan_json() : ""};
 }
 
 }  // namespace paceline
