@@ -30,7 +30,6 @@ class CommandTest(ProcessTest):
         self.fails(2, "there is no command 'trian'; did you mean 'train'?", "trian")
         self.fails(2, "RECIPE", "train")
         self.fails(2, "--frobnicate", "train", "small.toml", "--frobnicate")
-        self.fails(2, "there is no run of 'small' to resume", "train", "small.toml", "--resume")
         self.fails(2, "holds no run", "eval", ".")
         self.assertEqual(self.run_paceline().returncode, 2)
 
@@ -89,6 +88,16 @@ class CommandTest(ProcessTest):
         for expected in ("small", "small-2", "small-3"):
             self.assertEqual(self.run_paceline("train", "small.toml", *short).returncode, 0)
             self.assertTrue((self.folder / "runs" / expected / "summary.json").exists())
+
+    def test_resume_begins_a_run_that_is_not_there(self):
+        for where, out in (("fresh", ["--out", "fresh"]), ("runs/small", [])):
+            for time in (1, 2):  # the same command, as a script gives it
+                result = self.run_paceline("train", "small.toml", *out, "--resume", "--set", "train.max_steps=2")
+                self.assertEqual(result.returncode, 0, result.stderr)
+                begins = f"no checkpoint in {where}/checkpoints yet: starting from the beginning"
+                (self.assertIn if time == 1 else self.assertNotIn)(begins, result.stderr)
+                self.assertEqual(self.summary(where)["steps"], 2)
+        self.assertEqual([path.name for path in (self.folder / "runs").iterdir()], ["small"])
 
     def test_a_run_leaves_what_the_formats_promise(self):
         summary = self.train("run", "--set", "train.max_steps=40")

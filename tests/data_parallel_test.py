@@ -152,6 +152,8 @@ class DataParallelTest(ProcessTest):
         _, errors = self.finish(process, 128 + signal.SIGKILL)
         self.assertLess(time.monotonic() - killed, 20)
         self.assertRegex(errors, rf"paceline: rank {victim} on host \S+ was killed by signal 9 \(Killed\); the other ranks were ended\n")
+        command = " ".join(map(str, [PACELINE, "train", "tiny.toml", *OWN_STATE, *TWO, "--out", out, "--resume"]))
+        self.assertRegex(errors, rf"the newest checkpoint is {out}/checkpoints/step-\d+; go on with:\n  {re.escape(command)}\n")
         self.assertEqual([pid for pid in ranks if pathlib.Path(f"/proc/{pid}").exists()], [])
         self.assertGreaterEqual(max(self.checkpoints(out)), "step-00000030")
         self.assertFalse((self.folder / out / "summary.json").exists())
@@ -172,6 +174,15 @@ class DataParallelTest(ProcessTest):
             with self.subTest(seed=seed):
                 self.expect_equal_runs(self.kill_a_rank_and_go_on("cut", seed), whole, "cut", "whole")
             shutil.rmtree(self.folder / "cut", ignore_errors=True)
+
+    def test_a_rank_killed_before_the_first_checkpoint(self):
+        arguments = [*settings(train__epochs=100000, checkpoint__every_steps=100000), *TWO]
+        process = self.start_training("--out", "cut", *arguments)
+        self.read_until_step(process, 10)
+        os.kill(max(self.rank_environments(process)), signal.SIGKILL)
+        _, errors = self.finish(process, 128 + signal.SIGKILL)
+        command = " ".join(map(str, [PACELINE, "train", "tiny.toml", *arguments, "--out", "cut", "--resume"]))
+        self.assertIn("there is no checkpoint yet (checkpoint.every_steps writes them more often); begin again with:\n  " + command, errors)
 
     def test_ranks_that_are_not_in_step_go_on_bit_for_bit(self):
         ways = {"local_sgd": settings(sync__policy="local_sgd", sync__interval=4),

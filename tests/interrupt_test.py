@@ -1,5 +1,6 @@
 """Ctrl-C writes a checkpoint and says how to go on; a second one ends the program at once."""
 
+import shlex
 import signal
 import subprocess
 import sys
@@ -11,8 +12,8 @@ ENDLESS = ["--set", "train.epochs=100000", "--set", "checkpoint.every_steps=1000
 
 
 class InterruptTest(ProcessTest):
-    def start_endless_run(self, **options):
-        process = self.start_paceline("train", "small.toml", "--out", "run", *ENDLESS, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    def start_endless_run(self, out="run", *words, **options):
+        process = self.start_paceline("train", "small.toml", "--out", out, *ENDLESS, *words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                                       **options)
         line = process.stderr.readline()
         while "step" not in line:  # the first line of progress: training has begun
@@ -39,6 +40,14 @@ class InterruptTest(ProcessTest):
                 self.assertEqual(self.summary("run")["steps"], summary["steps"] + 5)
                 for path in sorted((self.folder / "run").rglob("*"), reverse=True):
                     path.rmdir() if path.is_dir() else path.unlink()
+
+    def test_the_command_that_goes_on_is_quoted_for_a_shell(self):
+        words = ["--set", "data.name='synthetic'"]
+        process = self.start_endless_run("my run; exit 7", *words)
+        process.send_signal(signal.SIGINT)
+        errors = process.communicate(timeout=60)[1]
+        command = errors.split("go on with:\n  ")[1].splitlines()[0]
+        self.assertEqual(shlex.split(command), [PACELINE, "train", "small.toml", *ENDLESS, *words, "--out", "my run; exit 7", "--resume"])
 
     def test_the_second_one_ends_it_at_once(self):
         process = self.start_endless_run()

@@ -1,5 +1,6 @@
 """Interrupted runs go on bit for bit; broken checkpoints are skipped; the newest one is never broken."""
 
+import json
 import os
 import random
 import shutil
@@ -36,6 +37,50 @@ class ResumeTest(ProcessTest):
         self.assertEqual(self.without_times(self.metrics("cut")), self.without_times(self.metrics("whole")))
         for run in ("whole", "cut"):  # TensorBoard sees each step once, too
             subprocess.run([sys.executable, SOURCE / "tests/read_events.py", self.folder / run], check=True)
+
+    def test_a_run_killed_before_its_first_checkpoint_begins_again(self):
+        process = self.start_paceline("train", "small.toml", "--out", "cut", "--set", "checkpoint.every_steps=99",
+                                      stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        metrics = self.folder / "cut/metrics.jsonl"
+        self.wait_until(metrics.exists, process, "the run has begun")
+        process.kill()
+        process.wait()
+        self.assertFalse((self.folder / "cut/checkpoints").exists())
+        result = self.run_paceline("train", "small.toml", "--out", "cut", "--resume")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("no checkpoint in cut/checkpoints yet: starting from the beginning", result.stderr)
+        self.assertEqual(self.summary("cut")["weights_sha256"], self.train("whole")["weights_sha256"])
+
+    def test_the_runs_own_recipe_is_a_recipe_as_it_was_written_only(self):
+        whole = self.train("run")
+        recipe = self.folder / "run/recipe.toml"
+        written = recipe.read_text()
+        for step in (100, 90):
+            shutil.rmtree(self.folder / f"run/checkpoints/step-{step:08}")
+        for changed in (written.replace("rate = 0.05", "rate = 0.06"), ""):
+            recipe.write_text(changed)
+            result = self.run_paceline("train", "run/recipe.toml", "--out", "run", "--resume")
+            self.assertEqual(result.returncode, 3, result.stderr)
+            self.assertIn("run/recipe.toml is not what run/checkpoints/step-00000080 was written with", result.stderr)
+            self.assertIn("optimizer.rate: 0.05 -> ", result.stderr)
+        recipe.unlink()
+        result = self.run_paceline("train", "run/checkpoints/step-00000080/recipe.toml", "--out", "run", "--resume")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(self.summary("run")["weights_sha256"], whole["weights_sha256"])
+        self.assertEqual(recipe.read_text(), written)
+        recipe.unlink()  # nor does eval need it
+        self.assertEqual(json.loads(self.run_paceline("eval", "run", "--json").stdout)["weights_sha256"], whole["weights_sha256"])
+
+    def test_no_checkpoint_of_a_run_is_lost_to_damaged_ones(self):
+        self.train("run", "--set", "train.max_steps=20")
+        for name in self.checkpoints("run"):
+            (self.folder / "run/checkpoints" / name / "state.json").write_text("{}")
+        result = self.run_paceline("train", "small.toml", "--out", "run", "--resume", "--set", "train.max_steps=18", "--set", "checkpoint.keep=1")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("skipped a damaged checkpoint: run/checkpoints/step-00000020: state.json does not have its checksum; "
+                      "it is kept as damaged-step-00000020", result.stderr)
+        self.assertEqual(self.checkpoints("run"), ["damaged-step-00000010", "damaged-step-00000020", "step-00000018"])
+        self.assertEqual(self.run_paceline("eval", "run").returncode, 0)
 
     def test_two_runs_are_bit_equal_and_another_seed_is_not(self):
         first, second = self.train("first"), self.train("second")

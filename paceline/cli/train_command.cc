@@ -1,6 +1,7 @@
 #include "paceline/cli/train_command.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <optional>
@@ -12,8 +13,10 @@
 #include "paceline/cli/served_train.h"
 #include "paceline/core/file.h"
 #include "paceline/core/pinning.h"
+#include "paceline/core/shell_quoted.h"
 #include "paceline/rendezvous/world.h"
 #include "paceline/serving/server_plan.h"
+#include "paceline/train/earlier_run.h"
 #include "paceline/train/run_lock.h"
 #include "paceline/train/trainer.h"
 
@@ -38,11 +41,33 @@ struct TrainArguments {
 };
 
 std::string command_to_resume(const TrainArguments& arguments, const RunFolder& folder) {
-  std::string command = fmt::format("{} train {}", arguments.program, arguments.recipe);
-  for (const std::string& override_ : arguments.overrides) command += fmt::format(" --set {}", override_);
-  if (arguments.ranks > 0) command += fmt::format(" --ranks {}", arguments.ranks);
-  if (!arguments.engine.empty()) command += fmt::format(" --engine {}", arguments.engine);
-  return command + fmt::format(" --out {} --resume", folder.root.string());
+  std::vector<std::string> words = {arguments.program, "train", arguments.recipe};
+  const auto add = [&](const char* option, const std::string& value) {
+    if (!value.empty()) words.insert(words.end(), {option, value});
+  };
+  for (const std::string& override_ : arguments.overrides) add("--set", override_);
+  if (arguments.ranks > 0) add("--ranks", std::to_string(arguments.ranks));
+  add("--engine", arguments.engine);
+  add("--servers", fmt::format("{}", fmt::join(arguments.servers, ",")));
+  add("--run", arguments.access.name);
+  add("--certs", arguments.access.certs);
+  if (arguments.access.insecure) words.emplace_back("--insecure");
+  if (arguments.restart) words.emplace_back("--restart");
+  if (arguments.no_restart) words.emplace_back("--no-restart");
+  add("--out", folder.root.string());
+  words.emplace_back("--resume");
+  for (std::string& word : words) word = shell_quoted(word);
+  return fmt::format("{}", fmt::join(words, " "));
+}
+
+// After a rank, a worker or a server has died.
+std::string how_to_go_on(const TrainArguments& arguments, const RunFolder& folder) {
+  const std::string command = command_to_resume(arguments, folder);
+  const auto checkpoints = CheckpointStore(folder.checkpoints(), /*keep=*/1).all();
+  if (checkpoints.empty())
+    return fmt::format(
+        "there is no checkpoint yet (checkpoint.every_steps writes them more often); begin again with:\n  {}", command);
+  return fmt::format("the newest checkpoint is {}; go on with:\n  {}", checkpoints.back().folder.string(), command);
 }
 
 void print_results(const Summary& summary, const RunFolder& folder) {
@@ -59,22 +84,20 @@ void pin_rank(const Identity& identity) {
   pin_to(cores_of_part(cores, identity.local_rank, identity.local_size));
 }
 
-// A rank that its launcher has started again may have failed before its run had a folder.
-bool goes_on(const TrainArguments& arguments) {
-  return arguments.resume && (starts_before().value_or(0) == 0 || std::filesystem::exists(arguments.out));
-}
-
 // What rank 0 shows and keeps; the others are silent, and fail for themselves.
 class Desk {
  public:
   Desk(const TrainArguments& arguments, const Recipe& recipe)
-      : folder_(choose_run_folder(recipe.title, arguments.out, goes_on(arguments))),
+      : folder_(choose_run_folder(recipe.title, arguments.out, arguments.resume)),
         progress_(stderr, !arguments.quiet && isatty(STDERR_FILENO) != 0,
                   arguments.quiet ? 0 : recipe.train.log_every_steps),
         log_([this](std::string_view line) { progress_.line(line); }),
         new_(!std::filesystem::exists(folder_.root)) {
     make_directories(folder_.root);
     lock_.emplace(folder_);
+    std::error_code absent;
+    if (arguments.resume && std::filesystem::equivalent(arguments.recipe, folder_.recipe(), absent))
+      require_recipe_as_written(folder_);
     if (arguments.quiet) log_.set_level(Log::Level::warning);
     log_.write_to(folder_.log());
   }
@@ -132,6 +155,9 @@ ExitCode train(const TrainArguments& arguments, const Recipe& recipe) {
     if (desk) {
       desk->progress().finish();
       desk->log().debug("failed: {}", error.what());  // for log.txt; main tells the terminal
+      const bool starter_tells = arguments.ranks > 1;
+      if (error.exit_code() == ExitCode::peer && !starter_tells)
+        desk->log().info("{}", how_to_go_on(arguments, desk->folder()));
       desk->clear_if_nothing_began();
     } else if (error.exit_code() == ExitCode::recipe) {
       error.set_told();  // all ranks read the same recipe: one tells
@@ -190,6 +216,7 @@ ExitCode train_served(const TrainArguments& arguments, Recipe recipe) {
   } catch (const Error& error) {
     desk.progress().finish();
     desk.log().debug("failed: {}", error.what());
+    if (error.exit_code() == ExitCode::peer) desk.log().info("{}", how_to_go_on(arguments, desk.folder()));
     desk.clear_if_nothing_began();
     throw;
   }
@@ -213,12 +240,18 @@ void refuse_options_of_servers(const TrainArguments& arguments, const Recipe& re
 // Starts as many processes of this very command; each then finds out which rank it is.
 int start_ranks(const TrainArguments& arguments, const Recipe& recipe) {
   const std::string& engine = arguments.engine.empty() ? recipe.comm.engine : arguments.engine;
-  return launch_own_ranks({.ranks = arguments.ranks,
-                           .engine = engine == "auto" ? "" : engine,
-                           .first_rank_has_the_terminal = true,
-                           .ranks_stop_on_usr1 = true,
-                           .stop_ms = 600'000},  // a step may take long, and a checkpoint is written then
-                          {});
+  const int code = launch_own_ranks({.ranks = arguments.ranks,
+                                     .engine = engine == "auto" ? "" : engine,
+                                     .first_rank_has_the_terminal = true,
+                                     .ranks_stop_on_usr1 = true,
+                                     .stop_ms = 600'000},  // a step may take long, and a checkpoint is written then
+                                    {});
+  constexpr int kSignals = 128;
+  const bool died = code > kSignals && code != static_cast<int>(ExitCode::interrupted);
+  const RunFolder folder = choose_run_folder(recipe.title, arguments.out, /*resume=*/true);
+  if ((died || code == static_cast<int>(ExitCode::peer)) && folder.holds_a_run())
+    fmt::print(stderr, "{}\n", how_to_go_on(arguments, folder));
+  return code;
 }
 
 }  // namespace
@@ -255,8 +288,10 @@ void add_train_command(CLI::App& app, const std::string& program, ExitCode& resu
   arguments->access.add_options(*command);
   command->add_option("--trace", arguments->trace, "Write what every rank did when, for chrome://tracing or Perfetto")
       ->type_name("FILE");
-  command->add_flag("--resume", arguments->resume,
-                    "Go on from the newest intact checkpoint in the folder (default: the recipe's last run)");
+  command->add_flag(
+      "--resume", arguments->resume,
+      "Go on from the newest intact checkpoint in the folder (default: the recipe's last run); where there "
+      "is none yet, begin: a script that starts a run again can give it every time, with --out");
   command->add_flag("--json", arguments->json, "Print the summary as JSON on standard output");
   command->add_flag("--quiet", arguments->quiet, "No progress, only warnings and the results");
   command->footer(

@@ -8,6 +8,7 @@
 #include <memory>
 #include <sstream>
 
+#include "paceline/core/shell_quoted.h"
 #include "paceline/core/version.h"
 #include "paceline/launch/launch_protocol.h"
 
@@ -22,14 +23,6 @@ std::vector<std::string> split_at_spaces(const std::string& text) {
   std::vector<std::string> words;
   for (std::string word; stream >> word;) words.push_back(word);
   return words;
-}
-
-std::string shell_quoted(const std::string& word) {
-  constexpr const char* kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789%+,-./:=@_";
-  if (!word.empty() && word.find_first_not_of(kPlain) == std::string::npos) return word;
-  std::string quoted = "'";
-  for (const char letter : word) quoted += letter == '\'' ? "'\\''" : std::string(1, letter);
-  return quoted + "'";
 }
 
 std::string without_user(const std::string& host) { return host.substr(host.find('@') + 1); }

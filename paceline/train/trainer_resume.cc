@@ -55,7 +55,9 @@ void Trainer::resume() {
       log()->warning("the plan of {} does not serve this run: gradients are summed by another, and bits may differ",
                      earlier_.from->folder.string());
   } else if (options_.resume && log()) {
-    log()->info("no intact checkpoint in {}: starting from the beginning", options_.run_folder.checkpoints().string());
+    log()->info("no {} in {}{}: starting from the beginning",
+                earlier_.damaged.empty() ? "checkpoint" : "intact checkpoint",
+                options_.run_folder.checkpoints().string(), earlier_.damaged.empty() ? " yet" : "");
   }
 }
 
