@@ -89,6 +89,12 @@ class CommandTest(ProcessTest):
             self.assertEqual(self.run_paceline("train", "small.toml", *short).returncode, 0)
             self.assertTrue((self.folder / "runs" / expected / "summary.json").exists())
 
+    def test_one_step_of_one_epoch_is_not_several(self):
+        result = self.run_paceline("train", "small.toml", "--out", "run", "--set", "train.epochs=1", "--set", "batch.global=512",
+                                   "--set", "schedule.warmup_epochs=0.5")
+        self.assertIn("1 epoch in 1 step of 512 samples", result.stderr)
+        self.assertIn("512 samples seen (1 epoch)", result.stdout)
+
     def test_resume_begins_a_run_that_is_not_there(self):
         for where, out in (("fresh", ["--out", "fresh"]), ("runs/small", [])):
             for time in (1, 2):  # the same command, as a script gives it

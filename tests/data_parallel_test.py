@@ -175,6 +175,12 @@ class DataParallelTest(ProcessTest):
                 self.expect_equal_runs(self.kill_a_rank_and_go_on("cut", seed), whole, "cut", "whole")
             shutil.rmtree(self.folder / "cut", ignore_errors=True)
 
+    def test_a_run_that_is_at_its_end_has_no_costs_to_tell(self):
+        for costs in (True, False):
+            result = self.run_paceline("train", "tiny.toml", "--out", "run", *TWO, *settings(train__max_steps=4), "--resume")
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertEqual("efficiency" in result.stdout, costs, result.stdout)
+
     def test_a_rank_killed_before_the_first_checkpoint(self):
         arguments = [*settings(train__epochs=100000, checkpoint__every_steps=100000), *TWO]
         process = self.start_training("--out", "cut", *arguments)

@@ -126,6 +126,9 @@ class ResumeTest(ProcessTest):
         again = self.train("run", "--resume")
         self.assertEqual(again["weights_sha256"], first["weights_sha256"])
         self.assertEqual(again["steps"], 100)
+        log = (self.folder / "run/log.txt").read_text()
+        for step in (90, 100):
+            self.assertEqual(log.count(f"wrote run/checkpoints/step-{step:08}"), 1, log)
 
     def test_a_longer_run_goes_on_from_a_finished_one(self):
         self.train("run", "--set", "schedule.name=constant", "--set", "train.max_steps=50")

@@ -12,6 +12,12 @@ bool passes_multiple(double from, double to, double interval) {
   return interval > 0 && std::floor(to / interval + kRounding) > std::floor(from / interval + kRounding);
 }
 
+bool RecordRhythm::is_due(int64_t step, bool ends_epoch) const {
+  const int64_t left = steps - step;
+  if (left > 0 && 2 * left < std::min(every_steps, epoch_steps)) return false;
+  return epoch_steps < every_steps ? ends_epoch : step % every_steps == 0;
+}
+
 RunLength run_length(const Recipe::Train& train, const BatchSchedule& batch, uint64_t data_size) {
   const auto size = static_cast<double>(data_size);
   RunLength length = {.samples = static_cast<uint64_t>(std::ceil(train.epochs * size - 1e-6)), .epochs = train.epochs};

@@ -69,8 +69,8 @@ std::string to_table(const Summary& s) {
     table += fmt::format("  {:<14}{}\n", name, value);
   };
   row("model", fmt::format("{}, {} parameters", s.model, with_commas(static_cast<uint64_t>(s.parameters))));
-  row("data", fmt::format("{}, {} samples seen ({:.4g} epochs)", s.data, with_commas(static_cast<uint64_t>(s.samples)),
-                          s.epochs));
+  row("data", fmt::format("{}, {} samples seen ({:.4g} epoch{})", s.data, with_commas(static_cast<uint64_t>(s.samples)),
+                          s.epochs, s.epochs == 1 ? "" : "s"));
   row("ran on",
       fmt::format("{}, {}, {} rank{} x {} thread{}{}", s.device, s.precision, s.ranks, s.ranks == 1 ? "" : "s",
                   s.threads, s.threads == 1 ? "" : "s", s.ranks == 1 ? "" : " over " + s.engine));
@@ -79,7 +79,7 @@ std::string to_table(const Summary& s) {
                            s.skipped_steps > 0 ? fmt::format(", {} skipped", s.skipped_steps) : ""));
   row("time", fmt::format("{} training, {} evaluating", clock_text(s.train_seconds), clock_text(s.eval_seconds)));
   row("speed", fmt::format("{} images/s", with_commas(static_cast<uint64_t>(std::llround(s.images_per_second)))));
-  if (s.ranks > 1) {
+  if (s.ranks > 1 && s.costs.compute_per_step_s > 0) {  // a run that was resumed at its end makes no step
     row("a step", fmt::format("{:.1f} ms computing, {:.1f} ms communicating ({:.0f} % of it hidden), {:.1f} ms waiting",
                               1e3 * s.costs.compute_per_step_s, 1e3 * s.costs.communication_per_step_s,
                               100 * s.costs.overlap, 1e3 * s.costs.waiting_per_step_s));

@@ -8,6 +8,7 @@
 #include "paceline/collectives/platforms.h"
 #include "paceline/core/file.h"
 #include "paceline/core/number_text.h"
+#include "paceline/data/sampler.h"
 #include "paceline/optim/lars_share.h"
 #include "paceline/optim/weight_average.h"
 #include "paceline/precision/autocast.h"
@@ -60,6 +61,9 @@ Trainer::Trainer(Recipe recipe, Group& group, TrainerOptions options)
       rate_(rate_schedule(recipe_, static_cast<int64_t>(batch_.at(0)))),
       momentum_(codec_has_the_momentum(recipe_, group_.size()) ? constant(0) : momentum_schedule(recipe_, batch_)),
       length_(run_length(recipe_.train, batch_, data_.train->size())),
+      rhythm_{.every_steps = recipe_.train.log_every_steps,
+              .epoch_steps = static_cast<int64_t>(steps_in(batch_, data_.train->size(), data_.train->size())),
+              .steps = length_.steps},
       scaler_(build_loss_scaler(recipe_, device_)),
       timeline_(options_.trace.empty() ? nullptr : std::make_unique<Timeline>()),
       own_group_(own_step_group(recipe_, group_)),
@@ -95,7 +99,7 @@ Summary Trainer::run() {
 void Trainer::make_all_steps() {
   while (!finished()) {
     make_step();
-    record_due_ |= state_.step % recipe_.train.log_every_steps == 0;
+    record_due_ |= due_.record;
     if (record_due_ && together_) record_window();  // ranks alone are not made to wait for a line of metrics
     if (due_.evaluation) evaluate();
     write_due_checkpoint();
@@ -113,9 +117,10 @@ void Trainer::make_all_steps() {
 void Trainer::begin() {
   resume();
   if (log()) {
-    log()->info("training {} ({} parameters) on {}: {} images, {:.4g} epochs in {} steps of {} samples",
+    log()->info("training {} ({} parameters) on {}: {} images, {:.4g} epoch{} in {} step{} of {} samples",
                 recipe_.model.name, with_commas(static_cast<uint64_t>(parameter_count(*model_))), recipe_.data.name,
-                with_commas(data_.train->size()), length_.epochs, with_commas(static_cast<uint64_t>(length_.steps)),
+                with_commas(data_.train->size()), length_.epochs, length_.epochs == 1 ? "" : "s",
+                with_commas(static_cast<uint64_t>(length_.steps)), length_.steps == 1 ? "" : "s",
                 with_commas(global_batch()));
     if (group_.size() > 1)
       log()->info("{} ranks over {}, {} thread{} each; {}", group_.size(), group_.engine(),
@@ -210,7 +215,7 @@ void Trainer::make_step() {
   if (!outcome.layers.empty()) record_layers(outcome.layers);
   // Reading an outcome waits for the device, which a diagnosis has done; the CPU is always done.
   const bool done = !outcomes_come_late() || diagnosed;
-  if (done || state_.step % recipe_.train.log_every_steps == 0) drain();
+  if (done || due_.record) drain();
   if (average_) {
     since_average_.own += static_cast<int64_t>(batch.count);
     since_average_.all += static_cast<int64_t>(batch.global_count);
@@ -250,8 +255,10 @@ bool Trainer::diagnosis_is_due() const {
 
 void Trainer::note_what_is_due(double epoch_before) {
   const int64_t every_steps = recipe_.checkpoint.every_steps;
+  const bool ends_epoch = passes_multiple(epoch_before, epoch(), 1);
   due_ = {.evaluation = passes_multiple(epoch_before, epoch(), recipe_.train.eval_every_epochs),
-          .checkpoint = every_steps > 0 ? state_.step % every_steps == 0 : passes_multiple(epoch_before, epoch(), 1),
+          .checkpoint = every_steps > 0 ? state_.step % every_steps == 0 : ends_epoch,
+          .record = rhythm_.is_due(state_.step, ends_epoch),
           .end = reached_end()};
 }
 
@@ -328,8 +335,10 @@ void Trainer::write_checkpoint() {
     const auto written = group_checkpoint_.write(
         state_, keeps_files(), [&] { return std::make_unique<EvaluationStatistics>(*model_, recipe_, data_, group_); },
         keeps_files() ? texts() : RunTexts());
-    if (log() && written) log()->debug("wrote {}", written->folder.string());
-    if (written) untried_checkpoint_ = written->step;
+    if (!written) return;
+    if (log() && written->step != checkpoint_told_) log()->debug("wrote {}", written->folder.string());
+    checkpoint_told_ = written->step;
+    untried_checkpoint_ = written->step;
   });
   speed_.skip_to(clock_.now_ns());
 }

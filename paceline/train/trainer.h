@@ -123,6 +123,7 @@ class Trainer {
   Schedule rate_;
   Schedule momentum_;
   const RunLength length_;
+  const RecordRhythm rhythm_;
   std::unique_ptr<LossScaler> scaler_;
   std::unique_ptr<Timeline> timeline_;
   std::unique_ptr<Group> own_group_;  // of this rank, where a step does not sum over all
@@ -136,11 +137,12 @@ class Trainer {
   RunCosts costs_;
   std::string ending_;
   struct Due {  // after the last step
-    bool evaluation = false, checkpoint = false, end = false;
+    bool evaluation = false, checkpoint = false, record = false, end = false;
   };
   Due due_;
   bool record_due_ = false;
   bool checkpoint_due_ = false;
+  int64_t checkpoint_told_ = -1;               // the step of one that the log knows of
   std::optional<int64_t> untried_checkpoint_;  // the step of one that no step has been made from yet
   bool together_ = true;                       // all ranks have the same weights
   std::string diverged_;                       // what this rank has found and not all know yet

@@ -47,6 +47,7 @@ void Trainer::resume() {
   require_possible_position();
   checkpoints_.set_aside(earlier_.damaged);
   if (earlier_.from) {
+    checkpoint_told_ = state_.step;
     if (log()) log()->info("resuming from {} (epoch {:.4g})", earlier_.from->folder.string(), epoch());
     if (log() && resumed.ranks_before != group_.size())
       log()->info("it was written by {} rank{}, {} go on: the same samples, but not the same bits",
