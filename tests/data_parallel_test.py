@@ -175,6 +175,12 @@ class DataParallelTest(ProcessTest):
                 self.expect_equal_runs(self.kill_a_rank_and_go_on("cut", seed), whole, "cut", "whole")
             shutil.rmtree(self.folder / "cut", ignore_errors=True)
 
+    def test_what_a_run_leaves_is_its_owners_alone(self):
+        for turn in ([], ["--resume"]):
+            self.train("runs/private", *TWO, "--trace", "runs/private/trace.json", *settings(train__max_steps=4 if not turn else 8,
+                       train__diagnose_every_steps=2, checkpoint__every_steps=2), *turn, preexec_fn=lambda: os.umask(0))
+            self.expect_private(self.folder / "runs")
+
     def test_a_run_that_is_at_its_end_has_no_costs_to_tell(self):
         for costs in (True, False):
             result = self.run_paceline("train", "tiny.toml", "--out", "run", *TWO, *settings(train__max_steps=4), "--resume")

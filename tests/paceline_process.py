@@ -78,6 +78,13 @@ class ProcessTest(unittest.TestCase):
     def checkpoints(self, out):
         return sorted(path.name for path in (self.folder / out / "checkpoints").iterdir())
 
+    def expect_private(self, folder):
+        """Folder and files, all of them, are their owner's alone."""
+        paths = [folder, *folder.rglob("*")]
+        self.assertGreater(len(paths), 10)
+        for path in paths:
+            self.assertEqual(oct(path.stat().st_mode & 0o777), "0o700" if path.is_dir() else "0o600", path)
+
     def wait_until(self, condition, process, what):
         """Polls; fails when the process ends first."""
         while not condition():

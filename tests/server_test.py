@@ -59,6 +59,8 @@ class ServerTest(unittest.TestCase):
         gradients = 3 * self.summary("served")["steps"] * 4 * self.summary("served")["parameters"]
         shards = json.loads((self.folder / "served" / "sync.json").read_text())["shards"]
         self.assertEqual(sum(shard["bytes_in"] for shard in shards), gradients)
+        for path in [self.folder / "served", *(self.folder / "served").rglob("*")]:
+            self.assertEqual(oct(path.stat().st_mode & 0o777), "0o700" if path.is_dir() else "0o600", path)
         lines = [json.loads(line) for line in (self.folder / "served" / "metrics.jsonl").read_text().splitlines()]
         self.assertEqual({line["shard"] for line in lines if line["kind"] == "shard"}, {"0", "1"})
 

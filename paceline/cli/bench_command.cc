@@ -52,7 +52,7 @@ void run(const BenchArguments& arguments) {
   const BenchReport report = bench_all_reduce(world, arguments.options);
   if (world.group().rank() != 0) return;
   fmt::print("{}", to_table(report));
-  if (!arguments.json.empty()) replace_file(arguments.json, to_json(report));
+  if (!arguments.json.empty()) replace_file(arguments.json, to_json(report), Readers::as_umask);
   if (const auto wrong = first_wrong_result(report)) throw InternalError(*wrong);
 }
 

@@ -70,7 +70,7 @@ void plot(const PlotArguments& arguments) {
                            in_words(static_cast<uint64_t>(ranks), "rank"));
 
   const std::string out = arguments.out.empty() ? recipe.title + ".svg" : arguments.out;
-  replace_file(out, schedule_chart_svg(plan));
+  replace_file(out, schedule_chart_svg(plan), Readers::as_umask);
   fmt::print("{}, {} in an epoch\n\n", plan.title, in_words(samples, "sample"));
   print_phases(phases);
   fmt::print("\n  plot written to {}\n", out);

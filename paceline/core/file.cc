@@ -2,12 +2,14 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <ranges>
 #include <utility>
 #include <vector>
 
@@ -22,6 +24,8 @@ namespace {
       code == ENOSPC || code == EDQUOT || code == EFBIG ? "; free some space or choose another folder with --out" : "";
   throw FileError(fmt::format("cannot {} {}: {}{}", verb, path.string(), std::strerror(code), advice));
 }
+
+mode_t mode_for(Readers readers) { return readers == Readers::owner ? 0600 : 0666; }
 
 std::filesystem::path parent_of(const std::filesystem::path& path) {
   return path.has_parent_path() ? path.parent_path() : ".";
@@ -41,9 +45,10 @@ std::string read_file(const std::filesystem::path& path) {
   return contents;
 }
 
-void replace_file(const std::filesystem::path& path, std::string_view contents) {
+void replace_file(const std::filesystem::path& path, std::string_view contents, Readers readers) {
   const std::filesystem::path beside = path.string() + ".writing";
-  DurableFile file(beside);
+  ::unlink(beside.c_str());  // of a writer that was killed; it may have another mode
+  DurableFile file(beside, nullptr, readers);
   file.write(contents);
   file.finish();
   try {
@@ -54,15 +59,24 @@ void replace_file(const std::filesystem::path& path, std::string_view contents) 
   }
 }
 
-void make_directories(const std::filesystem::path& path) {
-  std::error_code failure;
+void make_directories(const std::filesystem::path& path, Readers readers) {
+  std::error_code unknown;
   std::vector<std::filesystem::path> absent;  // the deepest first
-  for (std::filesystem::path folder = path; !folder.empty() && !std::filesystem::exists(folder, failure) && !failure;
+  for (std::filesystem::path folder = path; !folder.empty() && !std::filesystem::exists(folder, unknown);
        folder = folder.parent_path())
     absent.push_back(folder);
-  std::filesystem::create_directories(path, failure);
-  if (failure) fail("create folder", path, failure.value());
-  for (const std::filesystem::path& folder : absent) sync_directory(parent_of(folder));
+  for (const std::filesystem::path& folder : absent | std::views::reverse) {
+    if (::mkdir(folder.c_str(), readers == Readers::owner ? 0700 : 0777) != 0 && errno != EEXIST)
+      fail("create folder", path, errno);
+    sync_directory(parent_of(folder));
+  }
+  if (!std::filesystem::is_directory(path, unknown)) fail("create folder", path, ENOTDIR);
+}
+
+void make_private_file(const std::filesystem::path& path) {
+  const int descriptor = ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, mode_for(Readers::owner));
+  if (descriptor < 0) fail("create", path, errno);
+  ::close(descriptor);
 }
 
 std::string remove_path(const std::filesystem::path& path) {
@@ -85,8 +99,9 @@ void sync_directory(const std::filesystem::path& path) {
   if (result != 0) fail("flush folder", path, code);
 }
 
-DurableFile::DurableFile(std::filesystem::path path, Sha256* hash) : path_(std::move(path)), hash_(hash) {
-  descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+DurableFile::DurableFile(std::filesystem::path path, Sha256* hash, Readers readers)
+    : path_(std::move(path)), hash_(hash) {
+  descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, mode_for(readers));
   if (descriptor_ < 0) fail("create", path_, errno);
 }
 

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -147,6 +148,35 @@ TEST_F(FileTest, FoldersThatAreNewAreFlushedInTheOnesAboveThem) {
   flushed.clear();
   make_directories(folder_ / "a" / "b" / "c");
   EXPECT_THAT(flushed, testing::IsEmpty());
+}
+
+TEST_F(FileTest, WhatIsMadeIsTheOwnersAlone) {
+  const auto mode = [&](const char* name) {
+    return static_cast<unsigned>(std::filesystem::status(folder_ / name).permissions());
+  };
+  const mode_t before = ::umask(0);
+  make_directories(folder_ / "a" / "b");
+  replace_file(folder_ / "a" / "file", "text");
+  make_private_file(folder_ / "a" / "empty");
+  make_directories(folder_ / "shared" / "b", Readers::as_umask);
+  replace_file(folder_ / "shared" / "file", "text", Readers::as_umask);
+  std::ofstream(folder_ / "there") << "text";
+  make_private_file(folder_ / "there");
+  ::umask(before);
+  for (const char* folder : {"a", "a/b"}) EXPECT_EQ(mode(folder), 0700u) << folder;
+  for (const char* file : {"a/file", "a/empty"}) EXPECT_EQ(mode(file), 0600u) << file;
+  for (const char* folder : {"shared", "shared/b"}) EXPECT_EQ(mode(folder), 0777u) << folder;
+  EXPECT_EQ(mode("shared/file"), 0666u);
+  EXPECT_EQ(mode("there"), 0666u);
+  EXPECT_EQ(read_file(folder_ / "there"), "text");
+}
+
+// A writer that was killed may have been of a version that let others read.
+TEST_F(FileTest, ReplacingTakesNoModeFromALeftover) {
+  std::ofstream(folder_ / "a.writing") << "half of it";
+  replace_file(folder_ / "a", "text");
+  EXPECT_EQ(std::filesystem::status(folder_ / "a").permissions(),
+            std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
 }
 
 TEST_F(FileTest, RemovesFilesAndFoldersAndWhatIsNotThere) {

@@ -6,6 +6,7 @@
 #include <cstdio>
 
 #include "paceline/core/error.h"
+#include "paceline/core/file.h"
 
 namespace paceline {
 namespace {
@@ -46,6 +47,7 @@ Log::Log(Console console) : console_(std::move(console)) {}
 Log::~Log() = default;
 
 void Log::write_to(const std::filesystem::path& path) {
+  make_private_file(path);
   try {
     file_ = std::make_unique<File>(path.string());
     file_->logger.set_pattern("%Y-%m-%d %H:%M:%S.%e %l %v");

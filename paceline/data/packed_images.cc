@@ -120,7 +120,7 @@ std::shared_ptr<const PackedImages> write_packed_images(const fs::path& place, c
 
   static std::atomic<int> writers = 0;
   const fs::path beside = fmt::format("{}{}{}-{}", place.string(), suffix, ::getpid(), writers++);
-  DurableFile file(beside);
+  DurableFile file(beside, nullptr, Readers::as_umask);  // a data set may be of all users
   file.write(header_of(contents));
   const size_t image_bytes = contents.shape.elements();
   const size_t images_per_block = std::max<size_t>(1, kBlockBytes / image_bytes);
@@ -186,7 +186,7 @@ std::shared_ptr<const PackedImages> open_packed_images(const std::vector<fs::pat
   std::vector<std::string> refusals;
   for (const fs::path& place : places) {
     try {
-      make_directories(place.parent_path());
+      make_directories(place.parent_path(), Readers::as_umask);
       const FolderLock lock(place.parent_path());
       if (auto images = map_first(places, contents)) return images;  // made while this one waited
       return write_packed_images(place, contents, decode, lock.held());

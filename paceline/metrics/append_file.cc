@@ -23,7 +23,7 @@ constexpr size_t kPendingBytes = 64 << 10;
 }  // namespace
 
 AppendFile::AppendFile(std::filesystem::path path) : path_(std::move(path)) {
-  descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+  descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
   if (descriptor_ < 0) fail("open", path_, errno);
 }
 

@@ -14,7 +14,7 @@ namespace paceline {
 
 RunLock::RunLock(const RunFolder& folder) {
   const std::string path = (folder.root / ".lock").string();
-  descriptor_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  descriptor_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   if (descriptor_ < 0) throw FileError(fmt::format("cannot create {}: {}", path, std::strerror(errno)));
   if (::flock(descriptor_, LOCK_EX | LOCK_NB) == 0) return;
   const int code = errno;
