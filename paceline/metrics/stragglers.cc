@@ -60,13 +60,14 @@ void StragglerWatch::note(Record& record, double own_s, double others_s) const {
 std::string StragglerWatch::sentence(size_t rank) const {
   const Record& record = records_[rank];
   const std::string host = rank < hosts_.size() && !hosts_[rank].empty() ? fmt::format(" ({})", hosts_[rank]) : "";
-  return fmt::format(
-      "rank {}{} computes {:.1f} times as long as the others in the last {} windows, and they wait for it: look there "
-      "for "
-      "other programs that use its processors, for fewer threads than the others have (train.threads, core bindings) "
-      "and "
-      "for a processor that is slower or throttled",
-      rank, host, record.factor(), record.slow_windows);
+  const std::string what =
+      fmt::format("rank {}{} computes {:.1f} times as long as the others in the last {} windows, and they wait for it",
+                  rank, host, record.factor(), record.slow_windows);
+  if (rank < slowdowns_.size() && slowdowns_[rank] > 1) return what + ", as sync.slowdown asks";
+  return what +
+         ": look there for other programs that use its processors, for fewer threads than the others have "
+         "(train.threads, "
+         "core bindings) and for a processor that is slower or throttled";
 }
 
 }  // namespace paceline

@@ -14,7 +14,9 @@ class StragglerWatch {
   static constexpr double kSlowFactor = 1.25;  // times the median of the others
   static constexpr int kWindows = 3;           // in a row: one slow window is nothing to tell people about
 
-  explicit StragglerWatch(std::vector<std::string> hosts = {}) : hosts_(std::move(hosts)) {}  // of the ranks, if known
+  // Both of the ranks, if known. `slowdowns`: how many times as long a rank takes because the recipe wants it so.
+  explicit StragglerWatch(std::vector<std::string> hosts = {}, std::vector<double> slowdowns = {})
+      : hosts_(std::move(hosts)), slowdowns_(std::move(slowdowns)) {}
 
   // Once per window, with each rank's computing time per step. Returns a sentence about a rank that has been slow for
   // kWindows: once, until it has been as fast as the others for as many. Of several such ranks the slowest; the next
@@ -37,6 +39,7 @@ class StragglerWatch {
   std::string sentence(size_t rank) const;
 
   std::vector<std::string> hosts_;
+  std::vector<double> slowdowns_;
   std::vector<Record> records_;  // per rank
 };
 

@@ -26,6 +26,16 @@ TEST(StragglerWatch, NamesARankThatIsSlowInThreeWindowsInARow) {
   EXPECT_THAT(*sentence, HasSubstr("train.threads"));
 }
 
+TEST(StragglerWatch, ARankThatTheRecipeMakesSlowIsNoRiddle) {
+  StragglerWatch watch({"node1", "node2"}, {1, 3});
+  const std::vector<double> times = {1, 3};
+  watch.observe(times);
+  watch.observe(times);
+  EXPECT_EQ(watch.observe(times),
+            "rank 1 (node2) computes 3.0 times as long as the others in the last 3 windows, and they wait for it, as "
+            "sync.slowdown asks");
+}
+
 TEST(StragglerWatch, LeavesOutAHostThatItDoesNotKnow) {
   StragglerWatch watch;
   watch.observe(kRank3Slow), watch.observe(kRank3Slow);

@@ -7,8 +7,10 @@
 
 namespace paceline {
 
-RunCosts::RunCosts(Group& group, const std::string& host)
-    : group_(group), stragglers_(gather_texts(group, host)), totals_(static_cast<size_t>(group.size())) {}
+RunCosts::RunCosts(Group& group, const std::string& host, std::vector<double> slowdowns)
+    : group_(group),
+      stragglers_(gather_texts(group, host), std::move(slowdowns)),
+      totals_(static_cast<size_t>(group.size())) {}
 
 RunCosts::Window RunCosts::close_window() {
   std::array<double, 6> mine = {static_cast<double>(window_.steps),

@@ -13,8 +13,8 @@ namespace paceline {
 
 class RunCosts {
  public:
-  // Every rank calls it. `host` is this rank's.
-  RunCosts(Group& group, const std::string& host);
+  // Every rank calls it. `host` is this rank's; `slowdowns` are those that the recipe asks for, of the first ranks.
+  RunCosts(Group& group, const std::string& host, std::vector<double> slowdowns = {});
 
   // `samples`: this rank's in the step.
   void add(const StepCosts& step, int64_t samples) {

@@ -73,7 +73,7 @@ Trainer::Trainer(Recipe recipe, Group& group, TrainerOptions options)
       checkpoints_(options_.run_folder.checkpoints(), recipe_.checkpoint.keep, log()),
       group_checkpoint_(checkpoints_, group_, *model_, *optimizer_, *reducer_, stale_.get()),
       window_(state_, group_),
-      costs_(group_, host_name()),
+      costs_(group_, host_name(), recipe_.sync.slowdown),
       speed_(clock_.now_ns()) {
   settle_device(recipe_, device_);
   synchronise_batch_norm(recipe_, *model_, group_, exchange_ns_);
