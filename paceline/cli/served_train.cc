@@ -12,6 +12,7 @@
 #include <set>
 #include <thread>
 
+#include "paceline/cli/served_worker.h"
 #include "paceline/core/file.h"
 #include "paceline/core/hmac.h"
 #include "paceline/core/number_text.h"
@@ -23,35 +24,15 @@
 #include "paceline/rendezvous/world_settings.h"
 #include "paceline/serving/chief.h"
 #include "paceline/serving/last_seen.h"
-#include "paceline/serving/worker_loop.h"
 
 namespace paceline {
 namespace {
 
-constexpr const char* kWorkerVariable = "PACELINE_WORKER";
-constexpr const char* kWorkersHereVariable = "PACELINE_WORKERS_HERE";
-constexpr const char* kServersVariable = "PACELINE_SERVERS";
-constexpr const char* kRunVariable = "PACELINE_SERVER_RUN";
 constexpr int kManyRestarts = 1000;
 constexpr int64_t kGraceMs = 5000;
 constexpr const char* kAnyPort = "127.0.0.1:0";
 constexpr const char* kAgainstKilledServers =
     "go on from the newest checkpoint with --resume, and leave --no-restart out: then servers are started again";
-
-std::vector<std::string> split(const std::string& text) {
-  std::vector<std::string> parts;
-  for (size_t begin = 0; begin < text.size();) {
-    const size_t end = std::min(text.find(',', begin), text.size());
-    if (end > begin) parts.push_back(text.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return parts;
-}
-
-int threads_of_a_worker(const Recipe& recipe, int workers_here) {
-  if (recipe.train.threads > 0) return static_cast<int>(recipe.train.threads);
-  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / workers_here);
-}
 
 // Where servers that a run has started keep their state: in a new folder, so that no run goes on with another's.
 // Nothing removes the folders of runs that were killed but the next run.
@@ -366,28 +347,6 @@ class ServedRun {
 };
 
 }  // namespace
-
-std::optional<int> own_worker_number() {
-  const char* text = std::getenv(kWorkerVariable);
-  return text != nullptr ? std::optional<int>(std::atoi(text)) : std::nullopt;
-}
-
-void work_on_servers(const Recipe& recipe, const ServedTrainOptions& options, int worker) {
-  const char* servers = std::getenv(kServersVariable);
-  const char* run = std::getenv(kRunVariable);
-  const char* here = std::getenv(kWorkersHereVariable);
-  WorkerLoop(recipe, {.worker = worker,
-                      .workers = options.workers,
-                      .servers = servers != nullptr ? split(servers) : options.servers,
-                      .security = options.access.security(ServerAccess::Role::client),
-                      .patience_ms = wait_timeout_ms(0, process_environment()),
-                      .run = run != nullptr ? run : options.access.run(recipe),
-                      .threads = threads_of_a_worker(
-                          recipe, here != nullptr ? std::max(1, std::atoi(here)) : options.workers_here),
-                      .stop = options.stop,
-                      .log = options.log})
-      .run();
-}
 
 // Servers whose state is gone begin anew from the newest checkpoint, and everything else with them: half a state (of
 // one shard, of workers that know later parameters) fits no checkpoint.

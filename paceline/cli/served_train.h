@@ -35,12 +35,6 @@ struct ServedTrainOptions {
   std::stop_token stop;
 };
 
-// Whether this process was started as a worker of such a run, and which.
-std::optional<int> own_worker_number();
-
-// As a worker, until the run is over.
-void work_on_servers(const Recipe& recipe, const ServedTrainOptions& options, int worker);
-
 // As the chief. Throws what ends the run.
 Summary train_on_servers(const Recipe& recipe, const ServedTrainOptions& options);
 

@@ -10,7 +10,7 @@
 #include "paceline/cli/interrupt.h"
 #include "paceline/cli/own_ranks.h"
 #include "paceline/cli/run_choice.h"
-#include "paceline/cli/served_train.h"
+#include "paceline/cli/served_worker.h"
 #include "paceline/core/file.h"
 #include "paceline/core/pinning.h"
 #include "paceline/core/shell_quoted.h"
@@ -183,7 +183,8 @@ ExitCode train_served(const TrainArguments& arguments, Recipe recipe) {
                                 .restart_workers = arguments.restart,
                                 .access = arguments.access};
   std::optional<int> worker = own_worker_number();
-  if (!worker && is_rank()) {  // every rank is a worker; the first one's process is the chief, and starts its own
+  int place = worker.value_or(0);  // those that a chief starts are all on its machine
+  if (!worker && is_rank()) {      // every rank is a worker; the first one's process is the chief, and starts its own
     require_ranks(arguments.ranks);
     if (arguments.servers.empty())
       throw UsageError(
@@ -195,6 +196,7 @@ ExitCode train_served(const TrainArguments& arguments, Recipe recipe) {
     options.only_worker_0 = true;
     options.restart_workers |= starts_before().has_value();
     if (identity.rank > 0) worker = identity.rank;
+    place = identity.local_rank;
   }
   if (worker) {
     const Interrupt interrupt([] {});
@@ -202,7 +204,7 @@ ExitCode train_served(const TrainArguments& arguments, Recipe recipe) {
     log.set_level(Log::Level::warning);
     options.stop = interrupt.token();
     options.log = &log;
-    work_on_servers(recipe, options, *worker);
+    work_on_servers(recipe, options, *worker, place);
     return interrupt.token().stop_requested() ? ExitCode::interrupted : ExitCode::success;
   }
   Desk desk(arguments, recipe);

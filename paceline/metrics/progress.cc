@@ -74,8 +74,9 @@ std::vector<PartText> parts_of(const ProgressState& state, double fraction) {
   add(Part::epoch, fmt::format("epoch {:.1f}/{:g}", state.epoch, std::round(state.epochs * 10) / 10));
   add(Part::bar, "");
   add(Part::percent, fmt::format("{:3} %", static_cast<int>(fraction * 100)));
-  add(Part::step, fmt::format("step {:{}}/{}", state.step, digits, state.steps));
-  add(Part::loss, "loss " + format_loss(state.loss));
+  add(Part::step, state.steps > 0 ? fmt::format("step {:{}}/{}", state.step, digits, state.steps)
+                                  : fmt::format("step {}", state.step));
+  if (!(state.loss < 0)) add(Part::loss, "loss " + format_loss(state.loss));
   if (state.accuracy >= 0) add(Part::accuracy, fmt::format("acc {:.1f} %", 100 * state.accuracy));
   if (state.test_accuracy >= 0) add(Part::test, fmt::format("test {:.1f} %", 100 * state.test_accuracy));
   if (state.images_per_second > 0) add(Part::rate, format_rate(state.images_per_second) + " img/s");
@@ -115,7 +116,9 @@ ProgressStyle style_from_environment() {
 }
 
 std::string progress_text(const ProgressState& state, int columns, ProgressStyle style) {
-  const double done = state.steps > 0 ? static_cast<double>(state.step) / static_cast<double>(state.steps) : 0;
+  const double done = state.steps > 0    ? static_cast<double>(state.step) / static_cast<double>(state.steps)
+                      : state.epochs > 0 ? state.epoch / state.epochs
+                                         : 0;
   const double fraction = std::clamp(done, 0.0, 1.0);
   std::vector<PartText> parts = parts_of(state, fraction);
   while (parts.size() > 1 && width_of(parts) > columns) {

@@ -12,10 +12,10 @@ namespace paceline {
 
 struct ProgressState {
   double epoch = 0, epochs = 0;
-  int64_t step = 0, steps = 0;
-  double loss = 0;
-  double accuracy = -1;       // of training, running, a fraction; < 0: unknown
-  double test_accuracy = -1;  // a fraction; < 0: none yet
+  int64_t step = 0, steps = 0;  // steps 0: how many there will be is not known; the epochs say how far the run is
+  double loss = 0;              // < 0: unknown
+  double accuracy = -1;         // of training, running, a fraction; < 0: unknown
+  double test_accuracy = -1;    // a fraction; < 0: none yet
   double images_per_second = 0;
   double seconds_left = -1;  // < 0: unknown
 };

@@ -108,7 +108,17 @@ TEST(ProgressText, TheBarIsFullAtTheEndOnly) {
   EXPECT_THAT(progress_text(at_step(999, 1000), 80, kAscii), HasSubstr("  =============================-   99 %  "));
   EXPECT_THAT(progress_text(at_step(100), 80, kAscii), HasSubstr("  ==============================  100 %  "));
   EXPECT_THAT(progress_text(at_step(101), 80, kAscii), HasSubstr("  ==============================  100 %  "));
-  EXPECT_THAT(progress_text(at_step(0, 0), 80, kAscii), HasSubstr("    0 %  step 0/0"));
+  EXPECT_THAT(progress_text(at_step(0, 0), 80, kAscii), HasSubstr("    0 %  step 0  loss"));
+}
+
+TEST(ProgressText, WithoutATotalOfStepsTheEpochsSayHowFarTheRunIs) {
+  EXPECT_EQ(progress_text({.epoch = 0.5, .epochs = 2, .step = 62, .loss = 2}, 80, kAscii),
+            "epoch 0.5/2  =======-......................   25 %  step 62  loss 2.000");
+}
+
+TEST(ProgressText, BeforeTheFirstLossThereIsNone) {
+  EXPECT_EQ(progress_text({.epochs = 1, .steps = 79, .loss = -1}, 80, kAscii),
+            "epoch 0.0/1  ..............................    0 %  step  0/79");
 }
 
 TEST(ProgressText, NumbersKeepToAReadableForm) {

@@ -87,12 +87,9 @@ Summary Chief::run() {
   while (ending_.empty()) {
     const double epoch_before = epoch();
     look(/*weights=*/false);
-    if (state_.step - recorded_step_ >= recipe_.train.log_every_steps) {
-      record();
-      recorded_step_ = state_.step;
-    }
-    if (!seen_.over && passes_multiple(epoch_before, epoch(), recipe_.train.eval_every_epochs)) evaluate();
-    if (!seen_.over && passes_multiple(epoch_before, epoch(), 1)) write_checkpoint();
+    const bool to_come = state_.cursor_samples < plan_.coordinator.plan.total_samples;  // the last line has all news
+    if (to_come && state_.step - recorded_step_ >= recipe_.train.log_every_steps) record();
+    do_what_is_due(epoch_before);
     show_progress();
     if (recipe_.train.target_accuracy > 0 && state_.target_seconds >= 0) {
       ending_ = "target";
@@ -105,13 +102,35 @@ Summary Chief::run() {
     }
   }
   if (seen_.over) wait_for_last_words();
+  if (evaluating_) end_evaluation();
   if (state_.step > recorded_step_) record();
-  if (ending_ != "target") evaluate();
+  if (ending_ != "target") {
+    look(/*weights=*/true);
+    begin_evaluation();
+    end_evaluation();
+  }
   if (ending_ != "interrupted") require_finite_test();
   write_checkpoint();
   show_progress();
   if (options_.progress) options_.progress->finish();
   return summarise();
+}
+
+// A checkpoint comes after the evaluation of its time, whose results it holds.
+void Chief::do_what_is_due(double epoch_before) {
+  if (evaluating_ && evaluation_is_done()) end_evaluation();
+  if (seen_.over) return;  // what is done at the end is due then
+  evaluation_due_ |= passes_multiple(epoch_before, epoch(), recipe_.train.eval_every_epochs);
+  checkpoint_due_ |= passes_multiple(epoch_before, epoch(), 1);
+  if (evaluating_) return;
+  if (evaluation_due_) {
+    evaluation_due_ = false;
+    look(/*weights=*/true);
+    if (!seen_.over) begin_evaluation();
+  } else if (checkpoint_due_) {
+    checkpoint_due_ = false;
+    write_checkpoint();
+  }
 }
 
 // Servers keep their state when they are stopped: a new run must not go on with it unseen, nor a run that goes on with
@@ -145,21 +164,25 @@ void Chief::wait_for_last_words() {
 }
 
 void Chief::look(bool weights) {
+  take(observer_->observe({.weights = weights, .states = false}));
+  if (weights) load_weights();
+}
+
+void Chief::take(ServerSnapshot snapshot) {
   const uint64_t before = state_.cursor_samples;
-  ServerSnapshot snapshot = observer_->observe({.weights = weights, .states = false});
   const int64_t now_ns = clock_.now_ns();
   seen_ = std::move(snapshot);
-  seen_seconds_ = first_seconds_ + 1e-9 * static_cast<double>(now_ns - begun_ns_);
-  note_position();
-  state_.train_seconds = seen_seconds_;
+  if (seen_.over && !over_ns_) over_ns_ = now_ns;
+  state_.cursor_samples = seen_.used_samples;
+  state_.step = step();
+  state_.train_seconds = first_seconds_ + seconds_between(begun_ns_, over_ns_.value_or(now_ns));
   options_.looked(seen_.used_samples);
-  if (recorder_ && seen_seconds_ - noted_seconds_ >= kNoteEverySeconds && state_.step > 0) {
+  if (recorder_ && state_.train_seconds - noted_seconds_ >= kNoteEverySeconds && state_.step > 0) {
     note_last_seen(options_.run_folder, state_.step);
-    noted_seconds_ = seen_seconds_;
+    noted_seconds_ = state_.train_seconds;
   }
   speed_.add(static_cast<double>(state_.cursor_samples - before), now_ns);
   news_.clear();
-  double loss = 0, accuracy = 0;
   for (const std::vector<float>& numbers : seen_.statistics) {
     if (const std::string why = WorkerNews::why_no_news(numbers, statistics_count_); !why.empty()) {
       if (options_.log && !odd_news_told_)
@@ -168,29 +191,33 @@ void Chief::look(bool weights) {
       continue;
     }
     news_.push_back(WorkerNews::from_numbers(numbers));
-    loss += news_.back().loss;
-    accuracy += news_.back().accuracy;
   }
-  if (news_.empty()) return;
-  state_.train_loss = loss / static_cast<double>(news_.size());
-  state_.train_accuracy = accuracy / static_cast<double>(news_.size());
+  window_.see(news_);
+  if (window_.sums().samples <= 0) return;
+  state_.train_loss = window_.sums().mean_loss();
+  state_.train_accuracy = window_.sums().accuracy();
 }
 
-void Chief::note_position() {
-  state_.step = static_cast<int64_t>(seen_.first_update + seen_.version);
-  state_.cursor_samples = seen_.used_samples;
+int64_t Chief::step() const {
+  if (!updates_alone(recipe_)) return static_cast<int64_t>(seen_.first_update + seen_.version);
+  const uint64_t each = own_batch(recipe_, options_.workers);
+  return static_cast<int64_t>((seen_.used_samples + each - 1) / each);
 }
 
+// No line while no worker has told anything new: it would tell of the window before.
 void Chief::record() {
+  if (window_.sums().samples <= 0) return;
   Recorder::Values values = {
       {"loss", state_.train_loss}, {"accuracy", state_.train_accuracy}, {"images_per_second", speed_.per_second()}};
   for (const auto& [name, value] : figures_of(seen_.metrics)) values.emplace_back(name, value);
   recorder_->record("train", state_.step, epoch(), state_.train_seconds, values);
-  for (size_t worker = 0; worker < news_.size(); ++worker) {
-    const WorkerNews& news = news_[worker];
-    recorder_->record_of("worker", std::to_string(worker), state_.step, epoch(), state_.train_seconds,
-                         {{"loss", news.loss},
+  for (const WorkerNews& news : news_) {
+    const NewsWindow::Sums sums = window_.of_worker(news.worker);
+    recorder_->record_of("worker", std::to_string(news.worker), state_.step, epoch(), state_.train_seconds,
+                         {{"loss", sums.samples > 0 ? sums.mean_loss() : NAN},
                           {"samples", news.samples},
+                          {"steps", news.steps},
+                          {"rate", news.rate},
                           {"compute_ms", news.compute_ms},
                           {"push_ms", news.push_ms},
                           {"wait_ms", news.wait_ms},
@@ -198,38 +225,51 @@ void Chief::record() {
   }
   for (const auto& [shard, values_of_shard] : figures_of_shards(seen_.metrics))
     recorder_->record_of("shard", shard, state_.step, epoch(), state_.train_seconds, values_of_shard);
+  window_.close();
+  recorded_step_ = state_.step;
 }
 
-void Chief::evaluate() {
-  look(/*weights=*/true);
+void Chief::load_weights() {
   flat_.load(seen_.states.at("weights"));
   std::vector<std::span<const float>> statistics;
   for (const WorkerNews& news : news_) statistics.emplace_back(news.statistics);
   flat_.load_mean_statistics(statistics);
-  const int64_t from_ns = clock_.now_ns();
-  const Evaluation evaluation = evaluator_(flat_.model());
-  state_.eval_seconds += 1e-9 * static_cast<double>(clock_.now_ns() - from_ns);
-  state_.evaluated_step = state_.step;
+}
+
+void Chief::begin_evaluation() {
+  evaluating_ = Evaluating{
+      .step = state_.step, .epoch = epoch(), .train_seconds = state_.train_seconds, .from_ns = clock_.now_ns()};
+  evaluating_->result = std::async(std::launch::async, [this] { return evaluator_(flat_.model()); });
+}
+
+bool Chief::evaluation_is_done() const {
+  return evaluating_->result.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+}
+
+void Chief::end_evaluation() {
+  Evaluating of = *std::exchange(evaluating_, std::nullopt);
+  const Evaluation evaluation = of.result.get();
+  state_.eval_seconds += seconds_between(of.from_ns, clock_.now_ns());
+  state_.evaluated_step = of.step;
   state_.test_loss = std::isfinite(evaluation.loss) ? evaluation.loss : -1;
   state_.test_accuracy = evaluation.top1;
   state_.test_top5 = evaluation.top5;
   state_.best_accuracy = std::max(state_.best_accuracy, evaluation.top1);
   if (recipe_.train.target_accuracy > 0 && evaluation.top1 >= recipe_.train.target_accuracy &&
       state_.target_seconds < 0) {
-    state_.target_seconds = seen_seconds_;  // when the weights were as they are: evaluation takes its own time
-    state_.target_epoch = epoch();
+    state_.target_seconds = of.train_seconds;  // when the weights were as they are: evaluation takes its own time
+    state_.target_epoch = of.epoch;
   }
-  recorder_->record("test", state_.step, epoch(), seen_seconds_,
+  recorder_->record("test", of.step, of.epoch, of.train_seconds,
                     {{"loss", evaluation.loss}, {"accuracy", evaluation.top1}, {"top5", evaluation.top5}});
   if (options_.log)
-    options_.log->info("epoch {:<6.4g} test accuracy {:.2f} %  (top-5 {:.2f} %)  test loss {:.4f}", epoch(),
+    options_.log->info("epoch {:<6.4g} test accuracy {:.2f} %  (top-5 {:.2f} %)  test loss {:.4f}", of.epoch,
                        100 * evaluation.top1, 100 * evaluation.top5, evaluation.loss);
 }
 
 void Chief::write_checkpoint() {
-  seen_ = observer_->observe({.weights = true, .states = true});
-  note_position();
-  flat_.load(seen_.states.at("weights"));
+  take(observer_->observe({.weights = true, .states = true}));
+  load_weights();
   recorder_->flush();
   require_finite_weights();
   write_server_checkpoint(checkpoints_, flat_.model(), seen_, state_, print_recipe(recipe_));
@@ -259,16 +299,17 @@ void Chief::show_progress() {
   if (!options_.progress) return;
   const double left =
       length_.epochs * static_cast<double>(data_.train->size()) - static_cast<double>(state_.cursor_samples);
-  options_.progress->update({.epoch = epoch(),
-                             .epochs = length_.epochs,
-                             .step = state_.step,
-                             .steps = std::max(length_.steps, state_.step),
-                             .loss = state_.train_loss,
-                             .accuracy = state_.train_accuracy,
-                             .test_accuracy = state_.test_accuracy,
-                             .images_per_second = speed_.per_second(),
-                             .seconds_left = left / speed_.per_second()},
-                            clock_.now_ns());
+  options_.progress->update(
+      {.epoch = epoch(),
+       .epochs = length_.epochs,
+       .step = state_.step,
+       .steps = step_takes(recipe_) == StepTakes::batch ? std::max(length_.steps, state_.step) : 0,
+       .loss = state_.train_loss,
+       .accuracy = state_.train_accuracy,
+       .test_accuracy = state_.test_accuracy,
+       .images_per_second = speed_.per_second(),
+       .seconds_left = left / speed_.per_second()},
+      clock_.now_ns());
 }
 
 // Of the workers that are there at the end, over all their steps. Nothing of it is hidden behind computing yet.
@@ -286,6 +327,10 @@ GroupCosts Chief::costs() const {
 }
 
 Summary Chief::summarise() {
+  const auto batch = static_cast<int64_t>(batch_.at(epoch()));
+  const StepTakes takes = step_takes(recipe_);
+  const int64_t mean =
+      state_.step > 0 ? std::llround(static_cast<double>(state_.cursor_samples) / static_cast<double>(state_.step)) : 0;
   const Summary summary = {
       .recipe = recipe_.title,
       .model = recipe_.model.name,
@@ -294,12 +339,21 @@ Summary Chief::summarise() {
       .precision = recipe_.train.precision,
       .engine = "grpc",
       .codec = recipe_.comm.codec,
+      .policy = recipe_.sync.policy,
+      .optimizer = recipe_.optimizer.name,
       .version = kVersion,
       .ending = ending_,
       .parameters = static_cast<int64_t>(flat_.count()),
       .ranks = options_.workers,
       .threads = std::max<int64_t>(recipe_.train.threads, 1),
-      .global_batch = static_cast<int64_t>(batch_.at(epoch())),
+      .rate = recipe_.optimizer.rate,
+      .seed = recipe_.train.seed,
+      .global_batch = batch,
+      .step_samples = takes == StepTakes::batch   ? batch
+                      : takes == StepTakes::share ? std::max<int64_t>(1, batch / options_.workers)
+                                                  : mean,
+      .step_samples_vary = takes == StepTakes::varies,
+      .evaluates_meanwhile = true,
       .epochs = epoch(),
       .steps = state_.step,
       .samples = static_cast<int64_t>(state_.cursor_samples),

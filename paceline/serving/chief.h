@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <future>
 #include <memory>
 #include <optional>
 #include <stop_token>
@@ -16,6 +17,7 @@
 #include "paceline/metrics/recorder.h"
 #include "paceline/ps/observer.h"
 #include "paceline/serving/flat_model.h"
+#include "paceline/serving/news_window.h"
 #include "paceline/serving/server_plan.h"
 #include "paceline/serving/worker_news.h"
 #include "paceline/train/catalog.h"
@@ -60,15 +62,22 @@ class Chief {
 
  private:
   void check_state_of_servers();
+  void do_what_is_due(double epoch_before);
   void wait_for_last_words();
-  void note_position();
+  // What the servers have; `weights` and the workers' mean statistics go into the model.
   void look(bool weights);
+  void take(ServerSnapshot snapshot);
   void record();
-  void evaluate();
+  // Evaluates the newest weights beside the loop, which goes on looking and recording; the model is taken meanwhile.
+  void begin_evaluation();
+  void end_evaluation();  // waits for it
+  bool evaluation_is_done() const;
+  void load_weights();
   void write_checkpoint();
   void require_finite_weights();
   void require_finite_test();
   void show_progress();
+  int64_t step() const;  // of the run, as it is counted for people
   GroupCosts costs() const;
   Summary summarise();
   double epoch() const;
@@ -90,13 +99,22 @@ class Chief {
 
   ServerSnapshot seen_;
   std::vector<WorkerNews> news_;  // of each worker that has told some
+  NewsWindow window_;             // since the last line of metrics
   RunState state_;
   RateMeter speed_;
   size_t statistics_count_ = 0;  // of the model's batch normalisation
   bool odd_news_told_ = false;
   double first_seconds_ = 0;
   int64_t begun_ns_ = 0;
-  double seen_seconds_ = 0;    // since the run began, at seen_
+  std::optional<int64_t> over_ns_;  // when that was seen: then the run's time stands still
+  struct Evaluating {
+    std::future<Evaluation> result;
+    int64_t step = 0;  // whose weights they are, as the following
+    double epoch = 0, train_seconds = 0;
+    int64_t from_ns = 0;
+  };
+  std::optional<Evaluating> evaluating_;
+  bool evaluation_due_ = false, checkpoint_due_ = false;
   int64_t recorded_step_ = 0;  // of the last line of metrics
   double noted_seconds_ = 0;   // when seen.json was written
   std::string ending_;

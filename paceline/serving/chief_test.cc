@@ -104,8 +104,8 @@ class ChiefTest : public ::testing::Test {
     last(worker);
     worker.leave();
   }
-  std::vector<float> news(float loss) const {
-    return WorkerNews{.loss = loss, .accuracy = 0.5, .samples = 16, .steps = 1, .statistics = flat_.statistics()}
+  std::vector<float> news(double samples, double loss_sum) const {
+    return WorkerNews{.samples = samples, .steps = 1, .loss_sum = loss_sum, .statistics = flat_.statistics()}
         .to_numbers();
   }
   CheckpointStore checkpoints() const { return {folder_.path() / "run" / "checkpoints", 3}; }
@@ -125,7 +125,7 @@ class ChiefTest : public ::testing::Test {
 TEST_F(ChiefTest, NewsThatAreNotFiniteSpoilNeitherCheckpointsNorWeights) {
   start_server();
   std::future<Summary> chief = start_chief();
-  std::vector<float> odd = news(1);
+  std::vector<float> odd = news(16, 16);
   std::ranges::fill(odd, std::numeric_limits<float>::quiet_NaN());
   const auto say = [&](ServerWorker& worker) { worker.send_statistics(odd); };
   work(say, say);
@@ -144,10 +144,10 @@ TEST_F(ChiefTest, FinalEvaluationHasTheLastNewsOfWorkers) {
   start_server();
   std::future<Summary> chief = start_chief();
   bool evaluated_before = false;
-  work([&](ServerWorker& worker) { worker.send_statistics(news(3)); },
+  work([&](ServerWorker& worker) { worker.send_statistics(news(16, 48)); },
        [&](ServerWorker& worker) {
          evaluated_before = lines_.wait_for("epoch 2 ", std::chrono::milliseconds(700));
-         worker.send_statistics(news(2));
+         worker.send_statistics(news(128, 256));
        });
   EXPECT_EQ(chief.get().train_loss, 2);
   EXPECT_FALSE(evaluated_before);

@@ -117,6 +117,16 @@ ServerPlan server_plan(const Recipe& recipe, const Model& model, uint64_t data_s
                           .lease_ns = static_cast<int64_t>(1e9 * recipe.sync.lease_seconds)}};
 }
 
+StepTakes step_takes(const Recipe& recipe) {
+  if (recipe.sync.policy == "bsp") return StepTakes::batch;
+  return updates_alone(recipe) || is_asynchronous(recipe) ? StepTakes::share : StepTakes::varies;
+}
+
+uint64_t own_batch(const Recipe& recipe, int workers) {
+  const uint64_t global = batch_schedule(recipe, workers, UINT64_MAX).at(0);
+  return std::max<uint64_t>(1, global / static_cast<uint64_t>(workers));
+}
+
 std::string plan_remark(const Recipe& recipe) {
   if (is_asynchronous(recipe) && recipe.optimizer.momentum > 0 && recipe.optimizer.name == "sgd")
     return fmt::format("{}: the server's momentum is 0: gradients that are applied late act as one",
@@ -126,8 +136,7 @@ std::string plan_remark(const Recipe& recipe) {
 
 std::vector<BatchRange> local_batches(const Recipe& recipe, const SampleLease& lease, int workers) {
   if (!updates_alone(recipe)) return {lease.range};
-  const uint64_t global = batch_schedule(recipe, workers, UINT64_MAX).at(0);
-  const uint64_t each = std::max<uint64_t>(1, global / static_cast<uint64_t>(workers));
+  const uint64_t each = own_batch(recipe, workers);
   std::vector<BatchRange> batches;
   for (uint64_t begin = lease.range.begin; begin < lease.range.end; begin += each)
     batches.push_back({lease.range.epoch, begin, std::min(begin + each, lease.range.end)});

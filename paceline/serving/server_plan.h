@@ -28,6 +28,14 @@ struct ServerPlan {
 // Throws RecipeError for keys that do not go with a parameter server.
 ServerPlan server_plan(const Recipe& recipe, const Model& model, uint64_t data_size, int workers);
 
+// What a step of the run takes, as it is counted for people: a whole batch, a worker's share of it (of asynchronous
+// policies, and of workers that step alone), or what the policy finds right in each step.
+enum class StepTakes : uint8_t { batch, share, varies };
+StepTakes step_takes(const Recipe& recipe);
+
+// The batch of a worker that steps alone.
+uint64_t own_batch(const Recipe& recipe, int workers);
+
 // What differs from the recipe's letter, for people; empty: nothing.
 std::string plan_remark(const Recipe& recipe);
 

@@ -84,6 +84,17 @@ TEST(ServerPlan, ElasticAveragingLeasesTheBatchesOfAnInterval) {
   EXPECT_EQ(batches, (std::vector<BatchRange>{{3, 100, 110}, {3, 110, 120}, {3, 120, 125}}));
 }
 
+TEST(ServerPlan, StepsTakeABatchAShareOrWhatComes) {
+  const auto takes = [](const std::string& policy) {
+    return step_takes(parse_recipe("", "r", {"sync.policy=" + policy}));
+  };
+  EXPECT_EQ(takes("bsp"), StepTakes::batch);
+  for (const char* policy : {"asp", "ssp", "easgd"}) EXPECT_EQ(takes(policy), StepTakes::share) << policy;
+  for (const char* policy : {"drop_worker", "k_sync", "adaptive_k"})
+    EXPECT_EQ(takes(policy), StepTakes::varies) << policy;
+  EXPECT_EQ(own_batch(parse_recipe("", "r", {"sync.policy=easgd", "batch.global=40"}), 4), 10u);
+}
+
 TEST(ServerPlan, RefusesWhatServersCannot) {
   EXPECT_EQ(refusal({"sync.policy=asp", "optimizer.name=adabound"}),
             "--set optimizer.name=adabound: optimizer.name: 'adabound' does not go (a server has sgd, adam, adamw, "

@@ -1,6 +1,7 @@
 #include "paceline/serving/worker_loop.h"
 
 #include <ATen/Parallel.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 #include <fmt/format.h>
 
 #include <cmath>
@@ -10,6 +11,7 @@
 #include "paceline/precision/finite_check.h"
 #include "paceline/schedule/from_recipe.h"
 #include "paceline/serving/served_settings.h"
+#include "paceline/serving/worker_device.h"
 #include "paceline/train/assemble.h"
 #include "paceline/train/device_settings.h"
 #include "paceline/train/divergence.h"
@@ -23,9 +25,15 @@ namespace {
 constexpr int64_t kNewsEveryNs = 300'000'000;
 constexpr uint64_t kStreamedElements = 1 << 18;  // that are worth a message of their own during backward
 
-torch::Device device_of(const Recipe& recipe) {
+// A CUDA device becomes the current one of this thread.
+torch::Device device_of(const Recipe& recipe, int place) {
   const auto alone = make_local_group();
-  return open_device(recipe, *alone);
+  const torch::Device any = open_device(recipe, *alone);
+  if (!any.is_cuda()) return any;
+  const int number = device_of_worker(place, static_cast<int>(torch::cuda::device_count()));
+  const torch::Device own(torch::kCUDA, static_cast<c10::DeviceIndex>(number));
+  c10::impl::VirtualGuardImpl(own.type()).setDevice(own);
+  return own;
 }
 
 }  // namespace
@@ -33,7 +41,7 @@ torch::Device device_of(const Recipe& recipe) {
 WorkerLoop::WorkerLoop(Recipe recipe, WorkerLoopOptions options)
     : recipe_(std::move(recipe)),
       options_(std::move(options)),
-      device_(device_of(recipe_)),
+      device_(device_of(recipe_, options_.place)),
       data_(open_data(recipe_, options_.catalog)),
       flat_(placed_on(device_, build_model(recipe_, options_.catalog, *data_.train))),
       plan_(server_plan(recipe_, flat_.model(), data_.train->size(), options_.workers)),
@@ -79,7 +87,7 @@ void WorkerLoop::run() {
   while (assignment && !options_.stop.stop_requested()) {
     flat_.load(parameters_);
     const int64_t from_ns = clock_.now_ns();
-    const double rate = compute(assignment->lease);
+    const double rate = last_rate_ = compute(assignment->lease);
     slow_down(clock_.now_ns() - from_ns);
     compute_s_ += 1e-9 * static_cast<double>(clock_.now_ns() - from_ns);
     if (clock_.now_ns() - told_ns_ >= kNewsEveryNs) tell_news();
@@ -145,8 +153,7 @@ void WorkerLoop::gradient_of(const BatchRange& range, const SampleLease& lease) 
     if (parameter.tensor.grad().defined()) gradients.push_back(parameter.tensor.grad());
   if (any_not_finite(gradients, device_).item<float>() > 0) fail(lease, "a gradient is not finite");
   loss_sum_ += losses;
-  samples_since_ += count;
-  samples_all_ += count;
+  samples_seen_ += count;
   ++steps_;
 }
 
@@ -162,24 +169,24 @@ void WorkerLoop::make_local_steps(const SampleLease& lease) {
 
 void WorkerLoop::tell_news() {
   told_ns_ = clock_.now_ns();
-  if (samples_since_ == 0) return;
+  if (samples_seen_ == told_samples_) return;
+  told_samples_ = samples_seen_;
   const auto per_step_ms = [&](double seconds) {
     return static_cast<float>(1e3 * seconds / static_cast<double>(std::max<int64_t>(steps_, 1)));
   };
   const ServerWorker::Costs costs = server_->costs();
-  const auto count = static_cast<double>(samples_since_);
-  const WorkerNews news = {.loss = static_cast<float>(loss_sum_ / count),
-                           .accuracy = static_cast<float>(static_cast<double>(correct_) / count),
-                           .samples = static_cast<float>(samples_all_),
-                           .steps = static_cast<float>(steps_),
+  const WorkerNews news = {.worker = options_.worker,
+                           .samples = static_cast<double>(samples_seen_),
+                           .steps = static_cast<double>(steps_),
+                           .loss_sum = loss_sum_,
+                           .correct = static_cast<double>(correct_),
+                           .rate = static_cast<float>(last_rate_),
                            .compute_ms = per_step_ms(compute_s_),
                            .push_ms = per_step_ms(costs.push_s),
                            .wait_ms = per_step_ms(costs.wait_s),
                            .pull_ms = per_step_ms(costs.pull_s),
                            .statistics = flat_.statistics()};
   server_->send_statistics(news.to_numbers());
-  loss_sum_ = 0;
-  correct_ = samples_since_ = 0;
 }
 
 double WorkerLoop::epoch_at(uint64_t cursor_samples) const {

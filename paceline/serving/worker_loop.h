@@ -25,6 +25,7 @@ namespace paceline {
 struct WorkerLoopOptions {
   int worker = 0;
   int workers = 1;  // that the run expects
+  int place = 0;    // among the workers of this machine, which take its GPUs in turn
   std::vector<std::string> servers;
   TransportSecurity security;
   int64_t patience_ms = 60'000;  // how long servers may be away
@@ -70,11 +71,11 @@ class WorkerLoop {
   std::optional<ServerWorker> server_;
   std::unique_ptr<GradientStream> stream_;  // where gradients leave while backward computes
 
-  double loss_sum_ = 0;  // since the last news, as the following
-  int64_t correct_ = 0, samples_since_ = 0;
-  int64_t samples_all_ = 0, steps_ = 0;
+  double loss_sum_ = 0;  // since it began, as the following
+  int64_t correct_ = 0, samples_seen_ = 0, steps_ = 0;
   double compute_s_ = 0;
-  int64_t told_ns_ = 0;
+  double last_rate_ = 0;
+  int64_t told_ns_ = 0, told_samples_ = 0;
 };
 
 }  // namespace paceline

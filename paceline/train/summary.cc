@@ -32,9 +32,14 @@ nlohmann::ordered_json to_json(const Summary& s) {
           {"precision", s.precision},
           {"engine", s.engine},
           {"codec", s.codec},
+          {"policy", s.policy},
+          {"optimizer", s.optimizer},
+          {"rate", s.rate},
+          {"seed", s.seed},
           {"ranks", s.ranks},
           {"threads", s.threads},
           {"global_batch", s.global_batch},
+          {"step_samples", s.step_samples > 0 ? s.step_samples : s.global_batch},
           {"ending", s.ending},
           {"epochs", s.epochs},
           {"steps", s.steps},
@@ -74,10 +79,12 @@ std::string to_table(const Summary& s) {
   row("ran on",
       fmt::format("{}, {}, {} rank{} x {} thread{}{}", s.device, s.precision, s.ranks, s.ranks == 1 ? "" : "s",
                   s.threads, s.threads == 1 ? "" : "s", s.ranks == 1 ? "" : " over " + s.engine));
-  row("steps", fmt::format("{} of {} samples{}", with_commas(static_cast<uint64_t>(s.steps)),
-                           with_commas(static_cast<uint64_t>(s.global_batch)),
+  row("steps", fmt::format("{} of {} samples{}{}", with_commas(static_cast<uint64_t>(s.steps)),
+                           with_commas(static_cast<uint64_t>(s.step_samples > 0 ? s.step_samples : s.global_batch)),
+                           s.step_samples_vary ? " on average" : "",
                            s.skipped_steps > 0 ? fmt::format(", {} skipped", s.skipped_steps) : ""));
-  row("time", fmt::format("{} training, {} evaluating", clock_text(s.train_seconds), clock_text(s.eval_seconds)));
+  row("time", fmt::format("{} training, {} evaluating{}", clock_text(s.train_seconds), clock_text(s.eval_seconds),
+                          s.evaluates_meanwhile ? " meanwhile" : ""));
   row("speed", fmt::format("{} images/s", with_commas(static_cast<uint64_t>(std::llround(s.images_per_second)))));
   if (s.ranks > 1 && s.costs.compute_per_step_s > 0) {  // a run that was resumed at its end makes no step
     row("a step", fmt::format("{:.1f} ms computing, {:.1f} ms communicating ({:.0f} % of it hidden), {:.1f} ms waiting",

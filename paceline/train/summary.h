@@ -11,13 +11,18 @@ namespace paceline {
 
 // Accuracies are fractions of 1; -1 stands for "none" and is null in JSON.
 struct Summary {
-  std::string recipe, model, data, device, precision, engine, codec, version;
+  std::string recipe, model, data, device, precision, engine, codec, policy, optimizer, version;
   std::string ending;  // "epochs", "max_steps", "target" or "interrupted"
   int64_t parameters = 0;
   int64_t ranks = 1;
   int64_t threads = 1;  // per rank
+  double rate = 0;      // optimizer.rate, as the recipe has it
+  uint64_t seed = 0;    // train.seed
   int64_t global_batch = 0;
-  double epochs = 0;  // samples seen / data size
+  int64_t step_samples = 0;          // that a step takes, where that is no global batch; 0: it is
+  bool step_samples_vary = false;    // then it is their mean
+  bool evaluates_meanwhile = false;  // training goes on beside: its time has that of evaluations in it
+  double epochs = 0;                 // samples seen / data size
   int64_t steps = 0;
   int64_t samples = 0;
   int64_t skipped_steps = 0;  // whose gradients had overflowed
