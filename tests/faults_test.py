@@ -78,6 +78,35 @@ class FaultsTest(unittest.TestCase):
             self.assert_errors(outcomes, [0, 2], rf"all_reduce #3 {SUM} in group 'world' did not finish in .* rank 1 has not arrived")
         self.each_engine(check, ["shm", "gloo"])
 
+    def test_a_rank_that_is_stopped_inside_an_operation(self):
+        """Each of the others is in the same operation, and none of them knows from that which one does not move."""
+        def check(engine):
+            outcomes = self.run_scenario(engine, "stopped_inside", until=[0, 2], timeout_s=SHORT_S)
+            self.assert_errors(outcomes, [0, 2],
+                               rf"all_reduce #3 {SUM} in group 'world' did not finish in \d+\.\d s: nothing was heard of rank 1 "
+                               r"for \d+\.\d s(, last in all_reduce #[23] .*)?: the process is stopped, or its host hangs")
+        self.each_engine(check)
+
+    def test_rank_0_that_is_stopped_with_its_store(self):
+        def check(engine):
+            outcomes = self.run_scenario(engine, "first_stopped_inside", until=[1, 2], timeout_s=SHORT_S)
+            self.assert_errors(outcomes, [1, 2], r"nothing was heard of rank 0 for \d+\.\d s.*: the process is stopped"
+                               r"|the rendezvous store has said nothing for \d+\.\d s: rank 0 is stopped, or its host hangs")
+        self.each_engine(check, ["shm", "gloo"])
+
+    def test_a_rank_at_work_is_waited_for(self):
+        def check(engine):
+            for scenario, timeout_s in ("at_work", SHORT_S), ("behind_one_at_work", 3 * SHORT_S):
+                for outcome in self.run_scenario(engine, scenario, timeout_s=timeout_s):
+                    self.assertEqual((outcome.code, outcome.out), (0, "done\n"), outcome)
+        self.each_engine(check)
+
+    def test_a_rank_that_is_stopped_at_work_is_found(self):
+        def check(engine):
+            outcomes = self.run_scenario(engine, "stopped_at_work", until=[0, 2], timeout_s=SHORT_S)
+            self.assert_errors(outcomes, [0, 2], r"nothing was heard of rank 1 for \d+\.\d s.*: the process is stopped")
+        self.each_engine(check)
+
     def test_another_count_on_one_rank(self):
         def check(engine):
             outcomes = self.run_scenario(engine, "another_count")

@@ -26,8 +26,15 @@ Role compare(const Operation& mine, const RankStatus& other) {
   return other.state == RankStatus::State::ended ? Role::left : Role::late;
 }
 
-Role role_of(const Operation& mine, const RankStatus& other) {
+// A process that is stopped shows nothing of itself. Short enough to be noticed within the time-out, long enough for a
+// host where every core is taken.
+bool silent(const RankStatus& other, int64_t timeout_ms) {
+  return other.silent_ms > 0 && other.silent_ms >= std::min<int64_t>(timeout_ms / 2, 5000);
+}
+
+Role role_of(const Operation& mine, const RankStatus& other, int64_t timeout_ms) {
   if (mine.sequence == 0 && mine.peer != other.rank) return Role::fine;  // a message concerns its two ends
+  const bool within = other.state == RankStatus::State::busy && other.operation == mine;
   switch (other.state) {
     case RankStatus::State::dead:
       return Role::dead;
@@ -35,10 +42,24 @@ Role role_of(const Operation& mine, const RankStatus& other) {
       return Role::silent;
     case RankStatus::State::idle:
     case RankStatus::State::busy:
+      if (const Role role = compare(mine, other); role != Role::late && !(role == Role::fine && within)) return role;
+      return silent(other, timeout_ms) ? Role::silent : compare(mine, other);
     case RankStatus::State::ended:
       return compare(mine, other);
   }
   return Role::silent;
+}
+
+bool at_work(const RankStatus& other, int64_t timeout_ms) {
+  return other.chore != Chore::none && other.chore_ms / kChoreTimeouts < timeout_ms;
+}
+
+// Whether a rank in this role may be given up after `waited_ms`.
+bool exhausted(Role role, int64_t waited_ms, const RankStatus& other, int64_t timeout_ms) {
+  if (role == Role::late && at_work(other, timeout_ms)) return false;
+  const bool still_excused = role == Role::late && other.chore == Chore::none && other.since_work_ms < timeout_ms;
+  const bool was_at_work = role == Role::silent && (other.chore != Chore::none || other.since_work_ms < timeout_ms);
+  return waited_ms >= timeout_ms && !still_excused && !(was_at_work && other.silent_ms < timeout_ms);
 }
 
 std::string seconds(int64_t ms) { return fmt::format("{:.1f} s", static_cast<double>(ms) * 1e-3); }
@@ -76,10 +97,20 @@ std::string tell_left(const Behaviour& them) {
 
 std::string tell_late(const Behaviour& them) {
   const std::string have = fmt::format("{} {}", rank_list(them.ranks), them.ranks.size() == 1 ? "has" : "have");
+  if (them.one->chore != Chore::none)
+    return fmt::format("{} not arrived (it {}, for {})", have, to_text(them.one->chore), seconds(them.one->chore_ms));
   if (them.one->state == RankStatus::State::busy)
     return fmt::format("{} been in {} for {}", have, to_text(them.one->operation), them.duration());
   if (them.one->operation.verb == Verb::none) return fmt::format("{} not arrived (nor begun any operation)", have);
   return fmt::format("{} not arrived (idle for {} since {})", have, them.duration(), to_text(them.one->operation));
+}
+
+std::string tell_silent(const Behaviour& them) {
+  if (them.one->silent_ms == 0) return fmt::format("nothing was heard of {}", rank_list(them.ranks));
+  std::string last;
+  if (them.one->operation.verb != Verb::none) last = fmt::format(", last in {}", to_text(them.one->operation));
+  return fmt::format("nothing was heard of {} for {}{}: the process is stopped, or its host hangs",
+                     rank_list(them.ranks), seconds(them.one->silent_ms), last);
 }
 
 std::string tell(Role role, const Behaviour& them) {
@@ -96,24 +127,31 @@ std::string tell(Role role, const Behaviour& them) {
     case Role::fine:
       break;
   }
-  return fmt::format("nothing was heard of {}", rank_list(them.ranks));
+  return tell_silent(them);
 }
 
 // Every rank that stands in the way. Where each does something else, more than a screen of it helps nobody.
 class Findings {
  public:
-  Findings(const RankStatus& mine, std::span<const RankStatus> all) {
+  Findings(const RankStatus& mine, std::span<const RankStatus> all, int64_t timeout_ms) {
     for (const RankStatus& other : all) {
-      const Role role = role_of(mine.operation, other);
+      const Role role = role_of(mine.operation, other, timeout_ms);
+      // A rank that came late from its work leaves the operation as much time as any other has.
+      hope_ = hope_ || ((other.rank == mine.rank || role == Role::fine) && other.since_work_ms < timeout_ms);
       if (other.rank == mine.rank || role == Role::fine) continue;
+      if (!fatal(role) && !exhausted(role, mine.for_ms, other, timeout_ms)) {
+        hope_ = true;
+        continue;
+      }
       const OperationWords words = to_words(other.operation);
       // Of ranks that differ it does not matter whether they are still in it or have given up.
       const RankStatus::State state = role == Role::late ? other.state : RankStatus::State::unknown;
-      behaviours_[{role, words.sequence, words.what, words.count, state, other.detail}].add(other);
+      behaviours_[{role, words.sequence, words.what, words.count, state, other.detail, other.chore}].add(other);
     }
   }
 
   bool empty() const { return behaviours_.empty(); }
+  bool hope() const { return hope_; }  // some rank that is not there yet may still come
   bool any_fatal() const {
     return std::ranges::any_of(behaviours_, [](const auto& b) { return fatal(role(b)); });
   }
@@ -138,19 +176,39 @@ class Findings {
   }
 
  private:
-  using Key = std::tuple<Role, uint64_t, uint64_t, uint64_t, RankStatus::State, std::string>;
+  using Key = std::tuple<Role, uint64_t, uint64_t, uint64_t, RankStatus::State, std::string, Chore>;
   static Role role(const std::pair<const Key, Behaviour>& behaviour) { return std::get<Role>(behaviour.first); }
 
+  bool hope_ = false;
   std::map<Key, Behaviour> behaviours_;
 };
 
 }  // namespace
 
+void RankStatus::set_work(const StatusCell::Life& life, int64_t now_ns) {
+  const auto since_ms = [&](int64_t at_ns) { return std::max<int64_t>((now_ns - at_ns) / 1'000'000, 0); };
+  chore = life.chore;
+  chore_ms = life.chore == Chore::none ? 0 : since_ms(life.chore_since_ns);
+  since_work_ms = life.worked_until_ns == 0 ? kLongAgoMs : since_ms(life.worked_until_ns);
+  if (life.chore != Chore::none) since_work_ms = 0;
+}
+
+std::optional<Excuse> find_excuse(const RankStatus& mine, std::span<const RankStatus> all, int64_t timeout_ms) {
+  std::optional<Excuse> best;
+  for (const RankStatus& other : all) {
+    if (other.rank == mine.rank || role_of(mine.operation, other, timeout_ms) != Role::late) continue;
+    if (exhausted(Role::late, kLongAgoMs, other, timeout_ms)) continue;
+    if (!best || other.since_work_ms < best->since_work_ms)
+      best = Excuse{.since_work_ms = other.since_work_ms, .direct = other.chore != Chore::none};
+  }
+  return best;
+}
+
 std::optional<std::string> diagnose(const std::string& group, const RankStatus& mine, std::span<const RankStatus> all,
                                     int64_t timeout_ms) {
-  const Findings findings(mine, all);
+  const Findings findings(mine, all, timeout_ms);
   const bool hopeless = findings.any_fatal();
-  if (!hopeless && mine.for_ms < timeout_ms) return {};
+  if (!hopeless && (mine.for_ms < timeout_ms || (findings.empty() && findings.hope()))) return {};
 
   std::string text = fmt::format("rank {}: {} in group '{}' ", mine.rank, to_text(mine.operation), group);
   if (hopeless) {
@@ -164,8 +222,10 @@ std::optional<std::string> diagnose(const std::string& group, const RankStatus& 
     return text +
            "every other rank is in it or has finished it; either the network is stuck, or the time-out is too "
            "short for so many bytes (PACELINE_TIMEOUT, in seconds)";
-  return text + findings.text(false) +
-         "; a rank that is only slow needs a longer time-out (PACELINE_TIMEOUT, in seconds)";
+  text += findings.text(false);
+  if (findings.any(Role::late))
+    text += "; a rank that is only slow needs a longer time-out (PACELINE_TIMEOUT, in seconds)";
+  return text;
 }
 
 }  // namespace paceline

@@ -159,5 +159,96 @@ TEST(Diagnosis, OfAMessageConcernsItsOtherEndOnly) {
             receive + "did not finish in 30.0 s: rank 2 has been in barrier #3 for 0.1 s" + kSlow);
 }
 
+RankStatus silent_for(int64_t ms, RankStatus status) {
+  status.silent_ms = ms;
+  return status;
+}
+RankStatus at_work_for(int64_t ms, RankStatus status) {
+  status.chore = Chore::checkpoint;
+  status.chore_ms = ms;
+  status.since_work_ms = 0;
+  return status;
+}
+RankStatus since_work(int64_t ms, RankStatus status) {
+  status.since_work_ms = ms;
+  return status;
+}
+
+TEST(Diagnosis, TellsARankThatIsStoppedInsideTheOperation) {
+  const RankStatus stopped = {1, State::busy, sum_of(1000, 12), 30'000, ""};
+  EXPECT_EQ(judge({silent_for(29'000, stopped), {2, State::busy, sum_of(1000, 12), 30'000, ""}}, 30'000),
+            kLate +
+                "nothing was heard of rank 1 for 29.0 s, last in all_reduce #12 (sum of 1000 f32, 4000 bytes): the "
+                "process is stopped, or its host hangs");
+  EXPECT_EQ(judge({silent_for(29'000, stopped)}, 29'999), std::nullopt);
+  // A watchdog that slept for a moment on a busy host is not stopped.
+  EXPECT_EQ(judge({silent_for(4'999, stopped)}, 30'000), judge({stopped}, 30'000));
+}
+
+TEST(Diagnosis, TakesARankThatIsStoppedBehindTheOperationForSilentToo) {
+  EXPECT_EQ(
+      judge({silent_for(29'000, {1, State::idle, barrier(11), 30'000, ""})}, 30'000),
+      kLate + "nothing was heard of rank 1 for 29.0 s, last in barrier #11: the process is stopped, or its host hangs");
+}
+
+TEST(Diagnosis, ARankThatIsStoppedAfterTheOperationDoesNotStandInTheWay) {
+  EXPECT_EQ(judge({silent_for(29'000, {1, State::idle, sum_of(1000, 12), 30'000, ""}),
+                   silent_for(29'000, {2, State::busy, barrier(13), 30'000, ""})},
+                  30'000),
+            judge({}, 30'000));
+}
+
+TEST(Diagnosis, WaitsForARankAtWorkAndForOneTimeOutAfterThat) {
+  const RankStatus late = {1, State::idle, barrier(11), 90'000, ""};
+  EXPECT_EQ(judge({at_work_for(80'000, late)}, 90'000), std::nullopt);
+  EXPECT_EQ(judge({since_work(29'999, late)}, 90'000), std::nullopt);
+  EXPECT_NE(judge({since_work(30'000, late)}, 90'000), std::nullopt);
+}
+
+TEST(Diagnosis, AnOperationThatARankCameToFromItsWorkHasOneTimeOutMore) {
+  const RankStatus came = {1, State::busy, sum_of(1000, 12), 5, ""};
+  EXPECT_EQ(judge({since_work(29'999, came)}, 90'000), std::nullopt);
+  EXPECT_EQ(judge({since_work(30'000, came)}, 90'000), judge({came}, 90'000));
+  EXPECT_NE(judge({came}, 90'000), std::nullopt);
+}
+
+TEST(Diagnosis, DoesNotWaitForARankAtWorkForEver) {
+  const RankStatus late = {1, State::idle, barrier(11), 900'000, ""};
+  EXPECT_EQ(judge({at_work_for(899'999, late)}, 900'000), std::nullopt);
+  EXPECT_EQ(judge({at_work_for(900'000, late)}, 900'000).value_or("").substr(kMine.size()),
+            "did not finish in 900.0 s: rank 1 has not arrived (it writes or reads a checkpoint, for 900.0 s)" + kSlow);
+}
+
+TEST(Diagnosis, ARankAtWorkExcusesNoOther) {
+  EXPECT_EQ(
+      judge({at_work_for(20'000, {1, State::idle, barrier(11), 30'000, ""}), {2, State::idle, barrier(11), 30'000, ""}},
+            30'000),
+      kLate + "rank 2 has not arrived (idle for 30.0 s since barrier #11)" + kSlow);
+  EXPECT_NE(judge({at_work_for(20'000, {1, State::idle, barrier(11), 0, ""}), {2, State::dead, {}, 0, ""}}),
+            std::nullopt);
+}
+
+TEST(Diagnosis, ARankThatIsStoppedAtWorkIsFound) {
+  const RankStatus late = at_work_for(60'000, {1, State::idle, barrier(11), 60'000, ""});
+  EXPECT_EQ(judge({silent_for(29'999, late)}, 60'000), std::nullopt);
+  EXPECT_NE(judge({silent_for(30'000, late)}, 60'000), std::nullopt);
+}
+
+TEST(Diagnosis, FindsTheExcuseThatLastsLongest) {
+  const RankStatus mine = {0, State::busy, sum_of(1000, 12), 90'000, ""};
+  const RankStatus late = {1, State::idle, barrier(11), 90'000, ""};
+  EXPECT_FALSE(find_excuse(mine, std::vector{mine, late}, kTimeoutMs).has_value());
+  EXPECT_FALSE(find_excuse(mine, std::vector{mine, since_work(30'000, late)}, kTimeoutMs).has_value());
+  const auto before =
+      find_excuse(mine, std::vector{mine, since_work(9'000, late), since_work(7'000, late)}, kTimeoutMs);
+  ASSERT_TRUE(before.has_value());
+  EXPECT_EQ(before->since_work_ms, 7'000);
+  EXPECT_FALSE(before->direct);
+  const auto now = find_excuse(mine, std::vector{mine, since_work(9'000, late), at_work_for(50'000, late)}, kTimeoutMs);
+  ASSERT_TRUE(now.has_value());
+  EXPECT_EQ(now->since_work_ms, 0);
+  EXPECT_TRUE(now->direct);
+}
+
 }  // namespace
 }  // namespace paceline

@@ -147,7 +147,8 @@ class GlooGroup final : public Group, private Work::Engine {
     set_output(options, data, op);
     const uint64_t code = message_code();
     options.setTag(static_cast<uint32_t>(code ^ (code >> 32)));
-    options.setTimeout(timeout() + grace());  // the alarm's text is better, so it goes first
+    // The watchdog ends it before: Gloo cannot be told to wait longer for a rank at work.
+    options.setTimeout(std::min(timeout() * kChoreTimeouts, Milliseconds(kLongAgoMs)) + grace());
     try {
       gloo::allreduce(options);
     } catch (const std::exception& error) {
@@ -171,6 +172,12 @@ class GlooGroup final : public Group, private Work::Engine {
   Milliseconds timeout() const { return Milliseconds(monitor().timeout_ms()); }
   // How long a failure waits for the alarm: the watchdog hears of the cause a moment after the connections break.
   Milliseconds grace() const { return std::min(Milliseconds(1000), timeout() / 4); }
+
+  // Later than the time-out, as the mpi engine: the watchdog, which can say why, goes first.
+  bool out_of_patience(Milliseconds waited) const {
+    return waited >= timeout() + std::min(2 * timeout(), Milliseconds(2000)) &&
+           monitor().out_of_patience(waited.count());
+  }
 
   Work start(TensorView data, int peer, bool receiving) {
     Flight& flight = flights_.take(data, connections_->transport());
@@ -205,7 +212,7 @@ class GlooGroup final : public Group, private Work::Engine {
         if (finished_within(*flight, Milliseconds(0))) return;  // it came in before that
         fail(fmt::format("{} failed: {}", describe(*flight), error));
       }
-      if (Clock::now() - begin >= timeout())
+      if (out_of_patience(std::chrono::duration_cast<Milliseconds>(Clock::now() - begin)))
         fail(fmt::format("{} did not finish in {:.1f} s", describe(*flight), 1e-3 * monitor().timeout_ms()));
     }
   }

@@ -227,7 +227,8 @@ class MpiGroup final : public Group, private Work::Engine {
     Naps naps(flight.bytes, communicator_->crowded());
     while (!is_complete(flight)) {
       if (monitor().alarm().raised()) fail({});
-      if (naps.pause() >= give_up_after())
+      const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(naps.pause());
+      if (waited >= give_up_after() && monitor().out_of_patience(waited.count()))
         fail(fmt::format("{} did not finish in {:.1f} s", describe(flight), 1e-3 * monitor().timeout_ms()));
     }
   }

@@ -285,7 +285,8 @@ class NcclCommunicator : public DeviceCommunicator {
         if (!listener_) abort();
         monitor_->alarm().fail();
       }
-      if (Clock::now() - since > std::chrono::milliseconds(monitor_->timeout_ms()))
+      if (monitor_->out_of_patience(
+              std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - since).count()))
         fail(what(), fmt::format("{} is not through after {} s", call, monitor_->timeout_ms() / 1000));
       nap(since);
     }

@@ -147,6 +147,8 @@ std::vector<RankStatus> SharedGroup::statuses() {
     RankSlot& slot = block_->slot(peer);
     const StatusCell::Reading reading = slot.status.read();
     RankStatus status = {.rank = peer, .operation = reading.operation};
+    status.set_work(reading.life, now_ns);
+    if (reading.life.beat_ns > 0) status.silent_ms = std::max<int64_t>((now_ns - reading.life.beat_ns) / 1'000'000, 0);
     status.for_ms = reading.since_ns > 0 ? (now_ns - reading.since_ns) / 1'000'000 : 0;
     if (slot.left.load(std::memory_order_acquire) != 0) {
       status.state = RankStatus::State::ended;
@@ -164,7 +166,13 @@ std::optional<std::string> SharedGroup::stalled(int64_t waited_ns) {
   if (monitor().alarm().raised()) monitor().alarm().fail();
   if (waited_ns < kPatientNs) return std::nullopt;
   const std::vector<RankStatus> all = statuses();
-  return diagnose(name(), all[rank()], all, monitor().timeout_ms());
+  return judge(all[rank()], all);
+}
+
+std::optional<std::string> SharedGroup::judge(const RankStatus& mine, const std::vector<RankStatus>& all) {
+  const int64_t timeout_ms = monitor().timeout_ms();
+  if (const auto excuse = find_excuse(mine, all, timeout_ms)) monitor().excuse(*excuse);
+  return diagnose(name(), mine, all, timeout_ms);
 }
 
 std::optional<std::string> SharedGroup::message_stalled(TensorView data, bool sending, int peer, int64_t waited_ns) {
@@ -176,7 +184,7 @@ std::optional<std::string> SharedGroup::message_stalled(TensorView data, bool se
       .state = RankStatus::State::busy,
       .operation = {sending ? Verb::send : Verb::receive, data.dtype, ReduceOp::sum, peer, data.count},
       .for_ms = waited_ns / 1'000'000};
-  return diagnose(name(), mine, statuses(), monitor().timeout_ms());
+  return judge(mine, statuses());
 }
 
 void SharedGroup::message_mismatch(int from, uint64_t wanted_bytes, const Letter& came) {

@@ -46,6 +46,7 @@ class SharedGroup : public Group, public SharedMemory {
   // Why a wait that lasts will not end, if that is known; throws when the alarm was raised.
   std::optional<std::string> stalled(int64_t waited_ns);
   std::optional<std::string> message_stalled(TensorView data, bool sending, int peer, int64_t waited_ns);
+  std::optional<std::string> judge(const RankStatus& mine, const std::vector<RankStatus>& all);
   void message_mismatch(int from, uint64_t wanted_bytes, const Letter& came);
   [[noreturn]] void raise(const std::string& text);
 

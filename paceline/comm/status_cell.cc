@@ -30,6 +30,11 @@ StatusCell::Reading StatusCell::read() const {
     load(entries_[version % 2], reading);
     if (version_.load(std::memory_order_relaxed) == version) break;
   }
+  const int64_t chore = chore_.load(std::memory_order_acquire);
+  reading.life = {.beat_ns = beat_.load(std::memory_order_relaxed),
+                  .chore_since_ns = chore / 8,
+                  .worked_until_ns = worked_until_.load(std::memory_order_relaxed),
+                  .chore = static_cast<Chore>(chore % 8)};
   return reading;
 }
 

@@ -5,7 +5,7 @@
 namespace paceline {
 
 void StatusBoard::hear(Entry& entry, const RankStatus& status, int64_t now_ms) {
-  entry = {.status = status, .heard_ms = now_ms, .asked_ms = {}};
+  entry = {.status = status, .heard_ms = now_ms, .asked_ms = {}, .unanswered_from_ms = {}};
 }
 
 std::vector<int> StatusBoard::report(int rank, const std::string& group, const std::vector<int>& members,
@@ -22,6 +22,7 @@ std::vector<int> StatusBoard::report(int rank, const std::string& group, const s
     Entry& entry = board.entries[member];
     if (member == rank || roster_.fate(member) || recent(entry.heard_ms) || recent(entry.asked_ms)) continue;
     entry.asked_ms = now_ms;
+    if (!entry.unanswered_from_ms) entry.unanswered_from_ms = now_ms;
     to_ask.push_back(member);
   }
   return to_ask;
@@ -41,9 +42,18 @@ bool StatusBoard::complete(const Board& board) const {
 RankStatus StatusBoard::status_of(const Board& board, int group_rank, int64_t now_ms) const {
   const int member = board.members[group_rank];
   RankStatus status;
-  if (const auto entry = board.entries.find(member); entry != board.entries.end() && entry->second.heard_ms) {
-    status = entry->second.status;
-    status.for_ms += now_ms - *entry->second.heard_ms;
+  if (const auto found = board.entries.find(member); found != board.entries.end()) {
+    const Entry& entry = found->second;
+    if (entry.heard_ms) {
+      const int64_t age_ms = now_ms - *entry.heard_ms;
+      status = entry.status;
+      status.for_ms += age_ms;
+      if (status.chore != Chore::none)
+        status.chore_ms += age_ms;
+      else
+        status.since_work_ms += age_ms;
+    }
+    status.silent_ms = entry.unanswered_from_ms ? now_ms - *entry.unanswered_from_ms : 0;
   }
   if (const auto fate = roster_.fate(member)) {  // what it did last is still worth knowing
     status.state = fate->state;

@@ -40,7 +40,8 @@ class StatusBoard {
   struct Entry {
     RankStatus status;
     std::optional<int64_t> heard_ms;
-    std::optional<int64_t> asked_ms;  // and not heard of since
+    std::optional<int64_t> asked_ms;            // and not heard of since
+    std::optional<int64_t> unanswered_from_ms;  // the first time that it was asked since then
   };
   struct Board {
     std::vector<int> members;  // world ranks

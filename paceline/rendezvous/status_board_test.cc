@@ -93,5 +93,37 @@ TEST_F(StatusBoardTest, GroupsAreApart) {
   EXPECT_THAT(states(statements[0]), ElementsAre(State::idle, State::busy));
 }
 
+TEST_F(StatusBoardTest, TellsForHowLongARankHasNotAnswered) {
+  board_.report(0, "g", {0, 1}, busy(4, 500), 1000);
+  board_.answer(1, "g", busy(4, 400), 1001);
+  EXPECT_EQ(board_.due(1002).at(0).news.statuses[1].silent_ms, 0);
+  board_.report(0, "g", {0, 1}, busy(4, 1500), 2000);
+  board_.due(2050);
+  board_.report(0, "g", {0, 1}, busy(4, 2500), 3000);  // rank 1 is asked again
+  const auto statuses = board_.due(3050).at(0).news.statuses;
+  EXPECT_EQ(statuses[1].silent_ms, 1050);
+  EXPECT_EQ(statuses[1].operation.sequence, 4U);  // what it did last
+  EXPECT_EQ(statuses[0].silent_ms, 0);
+  board_.answer(1, "g", busy(4, 9), 3060);
+  board_.report(0, "g", {0, 1}, busy(4, 2600), 3100);
+  EXPECT_EQ(board_.due(3150).at(0).news.statuses[1].silent_ms, 0);
+}
+
+TEST_F(StatusBoardTest, TimeGoesOnForARankAtWorkWhileItsStatusWaits) {
+  RankStatus works = idle(3);
+  works.chore = Chore::checkpoint;
+  works.chore_ms = 100;
+  works.since_work_ms = 0;
+  RankStatus worked = idle(3);
+  worked.since_work_ms = 100;
+  board_.report(0, "g", {0, 1, 2}, busy(4, 500), 1000);
+  board_.answer(1, "g", works, 1000);
+  board_.answer(2, "g", worked, 1000);
+  const auto statuses = board_.due(1010).at(0).news.statuses;
+  EXPECT_EQ(statuses[1].chore_ms, 110);
+  EXPECT_EQ(statuses[1].since_work_ms, 0);
+  EXPECT_EQ(statuses[2].since_work_ms, 110);
+}
+
 }  // namespace
 }  // namespace paceline

@@ -32,7 +32,7 @@ enum class FrameKind : uint8_t {
   news
 };
 
-constexpr uint32_t kStoreProtocol = 1;        // grows with every change here
+constexpr uint32_t kStoreProtocol = 2;        // grows with every change here
 constexpr size_t kStrangerFrameBytes = 4096;  // the longest frame before both have proved to know the secret
 constexpr size_t kMostKeyBytes = 1024;        // also of a group's name
 constexpr size_t kMostValueBytes = 64 << 20;  // of a value, a text
@@ -133,7 +133,8 @@ struct StatusFields {
   static auto fields(Self& self) {
     auto& s = self.status;
     return std::tie(s.rank, s.state, s.operation.verb, s.operation.dtype, s.operation.reduce, s.operation.peer,
-                    s.operation.count, s.operation.sequence, s.for_ms, s.detail);
+                    s.operation.count, s.operation.sequence, s.for_ms, s.detail, s.chore, s.chore_ms, s.since_work_ms,
+                    s.silent_ms);
   }
 };
 constexpr RankStatus::State last_of(RankStatus::State) { return RankStatus::State::dead; }

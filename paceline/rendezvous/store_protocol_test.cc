@@ -18,7 +18,11 @@ RankStatus busy_status() {
           .state = RankStatus::State::busy,
           .operation = {Verb::broadcast, DType::bf16, ReduceOp::max, -1, 1ULL << 40, ~0ULL},
           .for_ms = -1,
-          .detail = std::string("zero \0 inside", 13)};
+          .detail = std::string("zero \0 inside", 13),
+          .chore = Chore::data,
+          .chore_ms = 5,
+          .since_work_ms = 6,
+          .silent_ms = 7};
 }
 
 StoreNews some_news() {
@@ -48,6 +52,10 @@ TEST(StoreProtocol, WhatIsSentIsWhatArrives) {
   EXPECT_EQ(news.statuses[0].operation, busy_status().operation);
   EXPECT_EQ(news.statuses[0].for_ms, -1);
   EXPECT_EQ(news.statuses[0].detail, busy_status().detail);
+  EXPECT_EQ(news.statuses[0].chore, Chore::data);
+  EXPECT_EQ(news.statuses[0].chore_ms, 5);
+  EXPECT_EQ(news.statuses[0].since_work_ms, 6);
+  EXPECT_EQ(news.statuses[0].silent_ms, 7);
   EXPECT_EQ(news.statuses[1].state, RankStatus::State::unknown);
 
   const auto hello = decode<Hello>(only_frame(encode(Hello{"n", 5, 1ULL << 63, true, "p"})));

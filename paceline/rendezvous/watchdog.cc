@@ -1,5 +1,6 @@
 #include "paceline/rendezvous/watchdog.h"
 
+#include <fmt/format.h>
 #include <poll.h>
 
 #include <algorithm>
@@ -24,10 +25,12 @@ struct Sighting {
 
 RankStatus status_in(const WatchedGroup& group, int64_t now_ns) {
   const StatusCell::Reading reading = group.status->read();
-  return {.rank = group.rank,
-          .state = reading.busy ? RankStatus::State::busy : RankStatus::State::idle,
-          .operation = reading.operation,
-          .for_ms = (now_ns - reading.since_ns) / 1'000'000};
+  RankStatus status = {.rank = group.rank,
+                       .state = reading.busy ? RankStatus::State::busy : RankStatus::State::idle,
+                       .operation = reading.operation,
+                       .for_ms = (now_ns - reading.since_ns) / 1'000'000};
+  status.set_work(reading.life, now_ns);
+  return status;
 }
 
 }  // namespace
@@ -53,6 +56,7 @@ class Watchdog::Patrol {
     talking_to_the_store([&] { hear_news(); });  // what came with the welcome: no poll() would tell of it
     Deadline next_look(period_ms_);
     while (!leaving_) {
+      monitor_->beat();
       const bool store_speaks = sleep_until(next_look);
       if (leaving_) break;
       if (store_speaks) talking_to_the_store([&] { hear_news(); });
@@ -127,7 +131,10 @@ class Watchdog::Patrol {
 
   void judge(const StoreNews& news) {
     const auto sighting = find(news.group);
+    unanswered_since_ns_.reset();
     if (!sighting || sighting->mine.state != RankStatus::State::busy || monitor_->alarm().raised()) return;
+    if (const auto excuse = find_excuse(sighting->mine, news.statuses, monitor_->timeout_ms()))
+      monitor_->excuse(*excuse);
     const auto verdict = diagnose(news.group, sighting->mine, news.statuses, monitor_->timeout_ms());
     if (!verdict) return;
     tell_the_others(*verdict);
@@ -158,7 +165,28 @@ class Watchdog::Patrol {
     const auto stalled = [&](const WatchedGroup&, const RankStatus& mine) {
       return mine.state == RankStatus::State::busy && mine.for_ms >= options_.ask_after_ms;
     };
-    for (const auto& [group, mine] : sightings(stalled)) client_->report(group.name, group.world_ranks, mine);
+    for (const auto& [group, mine] : sightings(stalled)) {
+      if (store_hangs_during(mine)) return raise_that_the_store_hangs(group, mine);
+      client_->report(group.name, group.world_ranks, mine);
+      if (!unanswered_since_ns_) unanswered_since_ns_ = SteadyClock().now_ns();
+    }
+  }
+
+  // The process that serves the store may be the one that is stopped: then nobody is left to tell.
+  int64_t unanswered_ms() const {
+    return unanswered_since_ns_ ? (SteadyClock().now_ns() - *unanswered_since_ns_) / 1'000'000 : 0;
+  }
+  bool store_hangs_during(const RankStatus& mine) const {
+    const int64_t timeout_ms = monitor_->timeout_ms();
+    return unanswered_ms() >= std::min<int64_t>(timeout_ms / 2, 5000) && monitor_->out_of_patience(mine.for_ms);
+  }
+  void raise_that_the_store_hangs(const WatchedGroup& group, const RankStatus& mine) {
+    monitor_->alarm().raise(
+        fmt::format("rank {}: {} in group '{}' did not finish in {:.1f} s, and the rendezvous store has said nothing "
+                    "for {:.1f} s: {} "
+                    "is stopped, or its host hangs or cannot be reached",
+                    group.rank, to_text(mine.operation), group.name, 1e-3 * static_cast<double>(mine.for_ms),
+                    1e-3 * static_cast<double>(unanswered_ms()), options_.server));
   }
 
   void take_leave() {
@@ -194,6 +222,7 @@ class Watchdog::Patrol {
   bool others_know_ = false;  // of the alarm
   bool gave_up_ = false;
   std::optional<int64_t> alarm_since_ns_;
+  std::optional<int64_t> unanswered_since_ns_;  // of reports to the store
   WakeUp wake_up_;
   std::atomic<bool> leaving_{false};
   Alarm::Listener alarm_heard_;

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <string>
 
 #include "paceline/comm/monitor.h"
 #include "paceline/rendezvous/store_client.h"
@@ -13,6 +14,7 @@ namespace paceline {
 class Watchdog {
  public:
   struct Options {
+    std::string server = "rank 0 or the launcher";  // the process that serves the store
     int64_t ask_after_ms = 500;  // an operation that lasts longer is reported, and the others' status asked for
     // Called (on this thread) when a raised alarm has not ended the operation after a grace time, because it hangs in
     // a library's call that nothing can interrupt: writes the flight record and ends the process.

@@ -241,13 +241,14 @@ World World::connect(const WorldOptions& options) {
       agree_on_engine(resolve_engine(options.engine, identity, parts->topology), identity, store, timeout_ms);
   parts->monitor = std::make_shared<Monitor>(timeout_ms);
   parts->monitor->on_failure([raw = parts.get()](const std::string& text) { raw->tell_failure(text); });
-  parts->watchdog =
-      std::make_unique<Watchdog>(std::move(parts->rendezvous.watching), parts->monitor,
-                                 Watchdog::Options{.give_up = [raw = parts.get()](const std::string& text) {
-                                   raw->monitor->report_failure(text);
-                                   fmt::print(stderr, "paceline: {}\n", text);
-                                   ::_exit(static_cast<int>(ExitCode::peer));
-                                 }});
+  parts->watchdog = std::make_unique<Watchdog>(
+      std::move(parts->rendezvous.watching), parts->monitor,
+      Watchdog::Options{.server = identity.starter == Identity::Starter::paceline ? "the launcher" : "rank 0",
+                        .give_up = [raw = parts.get()](const std::string& text) {
+                          raw->monitor->report_failure(text);
+                          fmt::print(stderr, "paceline: {}\n", text);
+                          ::_exit(static_cast<int>(ExitCode::peer));
+                        }});
 
   parts->group = connect_group(parts->group_identity(parts->engine, "world"), parts->monitor, parts->rendezvous,
                                parts->address, identity.job);

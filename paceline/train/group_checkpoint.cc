@@ -48,8 +48,10 @@ std::optional<CheckpointRef> GroupCheckpoint::write(
   const std::vector<NamedTensors> all = gather_on_first(group_, own_tensors());
   const auto averaged = statistics();
   std::optional<CheckpointRef> written;
-  if (keeps_files)
+  if (keeps_files) {
+    const AtWork at_work(group_.monitor(), Chore::checkpoint);
     written = store_.write(model_, optimizer_, state, all, stale_ ? stale_->state() : NamedTensors(), texts);
+  }
   group_.barrier();
   return written;
 }
@@ -59,6 +61,7 @@ GroupCheckpoint::Resumed GroupCheckpoint::resume(const RunState& first, const st
   std::vector<NamedTensors> ranks;
   SumsUnderWay sums;
   if (group_.rank() == 0 && from) {
+    const AtWork at_work(group_.monitor(), Chore::checkpoint);
     resumed.state = load_checkpoint(*from, model_, optimizer_);
     ranks = load_rank_tensors(*from);
     sums = load_sums_under_way(*from);

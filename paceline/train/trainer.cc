@@ -26,7 +26,10 @@ namespace {
 EarlierRun earlier_run(const TrainerOptions& options, const Group& group) {
   const RunFolder& folder = options.run_folder;
   if (group.rank() != 0 || folder.root.empty()) return {};
-  if (options.resume) return find_earlier_run(folder);
+  if (options.resume) {
+    const AtWork at_work(group.monitor(), Chore::checkpoint);
+    return find_earlier_run(folder);
+  }
   if (!CheckpointStore(folder.checkpoints(), /*keep=*/1).all().empty())
     throw UsageError(fmt::format("{} holds checkpoints of a run already; resume that, or choose another folder",
                                  folder.root.string()));
@@ -43,6 +46,12 @@ DatasetPair of_all_ranks(DatasetPair data, Group& group) {
   return data;
 }
 
+// A rank may be through much later than the others, as the first one of a host that decodes the images.
+DatasetPair open_data_at_work(const Recipe& recipe, const Catalog& catalog, const Group& group) {
+  const AtWork at_work(group.monitor(), Chore::data);
+  return open_data(recipe, catalog);
+}
+
 }  // namespace
 
 Trainer::Trainer(Recipe recipe, Group& group, TrainerOptions options)
@@ -53,7 +62,7 @@ Trainer::Trainer(Recipe recipe, Group& group, TrainerOptions options)
       group_(group),
       options_(std::move(options)),
       device_(open_device(recipe_, group_)),
-      data_(of_all_ranks(open_data(recipe_, options_.catalog), group_)),
+      data_(of_all_ranks(open_data_at_work(recipe_, options_.catalog, group_), group_)),
       model_(placed_on(device_, build_model(recipe_, options_.catalog, *data_.train))),
       batch_(batch_schedule(recipe_, group_.size(), data_.train->size())),
       optimizer_(with_rate_of(recipe_, *model_, base_rate(recipe_, static_cast<int64_t>(batch_.at(0))),
@@ -283,6 +292,7 @@ void Trainer::trust_checkpoint() {
   if (!untried_checkpoint_ || state_.step <= *untried_checkpoint_ || !diverged_.empty()) return;
   if (scaler_ && state_.loss_scale.skips_in_a_row > 0) return;
   untried_checkpoint_.reset();
+  const AtWork at_work(group_.monitor(), Chore::checkpoint);  // removes older ones
   checkpoints_.trust_newest();
 }
 

@@ -4,12 +4,14 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <functional>
 #include <map>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "paceline/collectives/all_reduce.h"
@@ -124,6 +126,47 @@ void slow(Group& group) {
   sum_some(group, 1000);
 }
 
+// SIGSTOP, as a debugger, a full cgroup or an operator stops a process, in the middle of an operation.
+void stopped_inside(Group& group, int who) {
+  sum_some(group, 1000);
+  std::vector<float> data(1000, 1);
+  if (group.rank() != who) return sum_over_ranks(group, view(data));
+  group.perform(Verb::all_reduce, view(data), ReduceOp::sum, -1, [] { raise(SIGSTOP); });
+}
+
+// For three time-outs: the other ranks must wait.
+void work_alone(Group& group) {
+  const AtWork at_work(group.monitor(), Chore::checkpoint);
+  std::this_thread::sleep_for(std::chrono::milliseconds(3 * group.monitor().timeout_ms()));
+}
+
+void at_work(Group& group) {
+  sum_some(group, 1000);
+  if (group.rank() == 1) work_alone(group);
+  sum_some(group, 1000);
+  fmt::print("done\n");
+}
+
+// Rank 2 waits for rank 1 in a group that rank 0, which is at work, is no part of.
+void behind_one_at_work(Group& group) {
+  const auto first_two = group.split(group.rank() < 2 ? 0 : 1, group.rank());
+  const auto last_two = group.split(group.rank() > 0 ? 0 : 1, group.rank());
+  if (group.rank() == 0) work_alone(group);
+  if (group.rank() < 2) first_two->barrier();
+  if (group.rank() > 0) last_two->barrier();
+  group.barrier();
+  fmt::print("done\n");
+}
+
+void stopped_at_work(Group& group) {
+  sum_some(group, 1000);
+  if (group.rank() == 1) {
+    const AtWork at_work(group.monitor(), Chore::checkpoint);
+    raise(SIGSTOP);
+  }
+  sum_some(group, 1000);
+}
+
 void leaves_early(Group& group) {
   sum_some(group, 1000);
   if (group.rank() != 1) sum_some(group, 1000);
@@ -168,6 +211,11 @@ const std::map<std::string, std::function<void(Group&)>> kScenarios = {
     {"another_order", another_order},
     {"another_type", another_type},
     {"slow", slow},
+    {"stopped_inside", [](Group& group) { stopped_inside(group, 1); }},
+    {"first_stopped_inside", [](Group& group) { stopped_inside(group, 0); }},
+    {"at_work", at_work},
+    {"behind_one_at_work", behind_one_at_work},
+    {"stopped_at_work", stopped_at_work},
     {"leaves_early", leaves_early},
     {"throws", throws},
     {"too_much_memory", too_much_memory},
