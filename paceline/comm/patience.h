@@ -55,6 +55,9 @@ class Patience {
     for (;;) {
       const uint32_t bell = bed.bell.load(std::memory_order_seq_cst);
       bed.asleep.store(1, std::memory_order_seq_cst);
+      // ready() loads with acquire, which may move before a seq_cst store (it does on ARM): the other end could then
+      // see nobody asleep, and this one nothing new.
+      std::atomic_thread_fence(std::memory_order_seq_cst);
       const bool came = ready();
       if (!came) sleep(bed, bell);
       bed.asleep.store(0, std::memory_order_relaxed);
