@@ -1,7 +1,5 @@
 #include "paceline/gradients/batch_statistics.h"
 
-#include <optional>
-
 #include "paceline/collectives/sum_over_ranks.h"
 #include "paceline/models/layers.h"
 
@@ -10,25 +8,23 @@ namespace {
 
 constexpr std::string_view kMean = "running_mean", kVariance = "running_var", kCount = "num_batches_tracked";
 
-// Values that the last batch had in each channel, by the name of the layer; nothing of a layer that does not say.
-std::map<std::string, double> values_per_channel(const torch::nn::Module& module) {
-  std::map<std::string, double> values;
+// BatchNorm2d::correction() by the name of the layer; nothing of a layer that does not say.
+std::map<std::string, double> corrections(const torch::nn::Module& module) {
+  std::map<std::string, double> found;
   for (const auto& named : module.named_modules()) {
     const auto* layer = dynamic_cast<const BatchNorm2d*>(named.value().get());
-    if (layer != nullptr && layer->values_per_channel() >= 2)
-      values[named.key()] = static_cast<double>(layer->values_per_channel());
+    if (layer != nullptr && layer->correction() > 0) found[named.key()] = layer->correction();
   }
-  return values;
+  return found;
 }
 
 // One layer's statistics as sums over ranks can be taken of them: means, means of squares, the correction, and 1, all
 // times the rank's weight. torch's running variance is that of a sample, n/(n-1) times the mean square deviation: the
-// correction. Where n is not known it is taken as large, and ranks count alike.
+// correction, which is 1 where n is not known.
 class Layer {
  public:
-  Layer(const torch::Tensor& mean, const torch::Tensor& variance, std::optional<double> values, bool counts)
+  Layer(const torch::Tensor& mean, const torch::Tensor& variance, double correction, double weight)
       : mean_(mean), variance_(variance) {
-    const double correction = values ? *values / (*values - 1) : 1, weight = counts ? values.value_or(1) : 0;
     const torch::Tensor means = mean.to(torch::kCPU, torch::kFloat64);
     const torch::Tensor squares = variance.to(torch::kCPU, torch::kFloat64) / correction + means * means;
     sums_ = torch::cat({means, squares, torch::tensor({correction, 1.0}, torch::kFloat64)}) * weight;
@@ -70,20 +66,19 @@ NamedTensors batch_statistics(const torch::nn::Module& module) {
   return found;
 }
 
-void average_batch_statistics(torch::nn::Module& module, Group& group) {
+void average_batch_statistics(torch::nn::Module& module, Group& group, double weight) {
   if (group.size() == 1) return;
   const torch::NoGradGuard no_grad;
   const NamedTensors live = batch_statistics(module);
-  const std::map<std::string, double> values = values_per_channel(module);
+  const std::map<std::string, double> known = corrections(module);
   for (const auto& [name, mean] : live) {
     if (!name.ends_with(kMean)) continue;
     const auto variance = live.find(sibling(name, kVariance));
     if (variance == live.end()) continue;
     const auto count = live.find(sibling(name, kCount));
     const bool counts = count == live.end() || count->second.item<int64_t>() > 0;
-    const auto known = values.find(layer_of(name));
-    const Layer layer(mean, variance->second, known == values.end() ? std::nullopt : std::optional(known->second),
-                      counts);
+    const auto correction = known.find(layer_of(name));
+    const Layer layer(mean, variance->second, correction == known.end() ? 1 : correction->second, counts ? weight : 0);
     sum_over_ranks(group, layer.sums());
     layer.set_mean();
   }
@@ -95,10 +90,11 @@ void average_batch_statistics(torch::nn::Module& module, Group& group) {
   }
 }
 
-AveragedStatistics::AveragedStatistics(torch::nn::Module& module, Group& group) : live_(batch_statistics(module)) {
+AveragedStatistics::AveragedStatistics(torch::nn::Module& module, Group& group, double weight)
+    : live_(batch_statistics(module)) {
   if (group.size() == 1) return;
   for (const auto& [name, tensor] : live_) own_[name] = tensor.clone();
-  average_batch_statistics(module, group);
+  average_batch_statistics(module, group, weight);
 }
 
 AveragedStatistics::~AveragedStatistics() {

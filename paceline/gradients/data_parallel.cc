@@ -8,6 +8,7 @@
 #include "paceline/collectives/sum_over_ranks.h"
 #include "paceline/core/error.h"
 #include "paceline/gradients/batch_statistics.h"
+#include "paceline/models/layers.h"
 
 namespace paceline {
 namespace {
@@ -86,7 +87,8 @@ torch::nn::Module& require_same_module(torch::nn::Module& module, Group& group) 
 DataParallel::DataParallel(torch::nn::Module& module, Group& group, const DataParallelOptions& options)
     : module_(require_same_module(module, group)),
       group_(group),
-      reducer_(trainable(module), group, reducer_options(options)) {
+      reducer_(trainable(module), group, reducer_options(options)),
+      share_(BatchNorm2d::kMomentum) {
   broadcast();
 }
 
@@ -158,6 +160,7 @@ void DataParallel::backward(const torch::Tensor& loss, int64_t samples) {
     forget_step();
     throw UsageError("a step without a single sample on any rank has no mean gradient");
   }
+  share_.begin_step(mine, all);
   try {
     reducer_.expect_last_pass(accumulated_samples_ > 0 ? static_cast<float>(1 / all) : 1);
     (loss * (static_cast<double>(samples) / all)).backward();
@@ -172,7 +175,10 @@ void DataParallel::backward(const torch::Tensor& loss, int64_t samples) {
 
 void DataParallel::join(const std::function<void()>& step) {
   CHECK_TRUE(!begun_, "join() between accumulate() and backward()");
-  while (agree(0, false).ranks > 0) {
+  for (;;) {
+    const Agreement step_of_others = agree(0, false);
+    if (step_of_others.ranks == 0) return;
+    share_.begin_step(0, step_of_others.samples);
     reducer_.begin();
     reducer_.finish();
     step();
@@ -190,6 +196,6 @@ double DataParallel::mean(double value, double weight) {
   return sums[0] / sums[1];
 }
 
-void DataParallel::average_statistics() { average_batch_statistics(module_, group_); }
+void DataParallel::average_statistics() { average_batch_statistics(module_, group_, share_.weight()); }
 
 }  // namespace paceline

@@ -21,6 +21,7 @@
 #include <string>
 
 #include "paceline/gradients/reducer.h"
+#include "paceline/gradients/statistics_share.h"
 
 namespace paceline {
 
@@ -80,6 +81,7 @@ class DataParallel {
   torch::nn::Module& module_;
   Group& group_;
   Reducer reducer_;
+  StatisticsShare share_;
   bool begun_ = false;
   bool torn_ = false;  // an exception has left a step that ranks had begun to sum
   double accumulated_samples_ = 0;

@@ -222,6 +222,27 @@ TEST(DataParallel, AnExceptionWhileRanksSumEndsItForThatRank) {
   EXPECT_THAT(texts[1], ::testing::HasSubstr("an exception ended an earlier backward() while 2 ranks were summing it"));
 }
 
+// As TEST(BatchStatistics, ...): ranks that have joined do not count for long.
+TEST(DataParallel, StatisticsOfRanksThatHaveJoinedFade) {
+  run_ranks(2, [&](Group& group) {
+    const auto norm = std::make_shared<torch::nn::BatchNorm1dImpl>(torch::nn::BatchNorm1dOptions(6));
+    DataParallel parallel(*norm, group);
+    const double mean = group.rank() == 0 ? 1 : 5;
+    auto generator = at::detail::createCPUGenerator(3);
+    for (int step = 0; step < (group.rank() == 0 ? 200 : 100); ++step)
+      parallel.backward(norm->forward(torch::randn({8, 6}, generator) + mean).square().mean(), 8);
+    if (group.rank() == 0) {
+      const torch::Tensor own = norm->running_mean.clone();
+      parallel.join([] {});
+      parallel.average_statistics();
+      EXPECT_LT((norm->running_mean - own).abs().max().item<double>(), 1e-3);
+    } else {
+      parallel.join([] {});
+      parallel.average_statistics();
+    }
+  });
+}
+
 TEST(DataParallel, AStepWithoutSamplesIsRefused) {
   const auto group = make_local_group();
   Net net(1);

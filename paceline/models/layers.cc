@@ -42,6 +42,14 @@ void BatchNorm2d::reset() {
   num_batches_tracked_.zero_();
 }
 
+void BatchNorm2d::note_batch(int64_t values_per_channel) {
+  values_per_channel_ = values_per_channel;
+  if (values_per_channel < 2) return;
+  const auto values = static_cast<double>(values_per_channel);
+  const double correction = values / (values - 1);
+  correction_ = correction_ == 0 ? correction : correction_ + momentum_ * (correction - correction_);
+}
+
 torch::Tensor BatchNorm2d::forward(const torch::Tensor& images, const torch::Tensor& residual, bool relu) {
   torch::Tensor out;
   if (is_training()) {
@@ -52,7 +60,7 @@ torch::Tensor BatchNorm2d::forward(const torch::Tensor& images, const torch::Ten
                       "no variance; use larger batches or images",
                       images.size(1), images.size(0), images.size(2), images.size(3)));
     }
-    values_per_channel_ = images.numel() / images.size(1);
+    note_batch(images.numel() / images.size(1));
     const BatchNormLayer layer = {weight_,   bias_,   running_mean_, running_var_, num_batches_tracked_,
                                   momentum_, kEpsilon};
     if ((!sum_ || images.is_cpu()) && fused_batch_norm_serves(images, residual, layer))

@@ -58,9 +58,14 @@ class BatchNorm2d : public torch::nn::Module {
 
   // The weight of the next batch in the running statistics, kMomentum at first; 1: only the last batch counts.
   void set_momentum(double momentum) { momentum_ = momentum; }
+  // n/(n-1), n being the values that a training batch had in each channel: the mean over the batches in the running
+  // variance, which is that of a sample. 0: there was none.
+  double correction() const { return correction_; }
+  void set_correction(double correction) { correction_ = correction; }  // as a checkpoint says
   // Values that the last training batch had in each channel; 0: there was none.
   int64_t values_per_channel() const { return values_per_channel_; }
-  void set_values_per_channel(int64_t values) { values_per_channel_ = values; }  // as a checkpoint says
+  // The part of forward() that is the host's, while training: for a graph that repeats the rest.
+  void note_batch(int64_t values_per_channel);
   const torch::Tensor& running_mean() const { return running_mean_; }
   const torch::Tensor& running_variance() const { return running_var_; }
   // Normalise over the samples of all ranks, whose sums this makes; empty: over those of this rank.
@@ -70,6 +75,7 @@ class BatchNorm2d : public torch::nn::Module {
   double initial_gamma_;
   double momentum_ = kMomentum;
   int64_t values_per_channel_ = 0;
+  double correction_ = 0;
   SumOverRanks sum_;
   torch::Tensor weight_, bias_;  // gamma, beta
   torch::Tensor running_mean_, running_var_, num_batches_tracked_;

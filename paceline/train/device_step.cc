@@ -131,7 +131,7 @@ torch::Tensor DeviceStep::replay(Recording& recording, const StepInputs& inputs,
   CHECK_TRUE(recording.images.data_ptr() == inputs.batch.images.data_ptr() &&
                  recording.labels.data_ptr() == inputs.batch.labels.data_ptr(),
              "a batch of {} samples lies elsewhere than when its step was recorded", inputs.batch.labels.size(0));
-  for (const auto& [layer, values] : recording.values_per_channel) layer->set_values_per_channel(values);
+  for (const auto& [layer, values] : recording.values_per_channel) layer->note_batch(values);
   optimizer_.prepare(coefficients);
   recording.graph->replay();
   ++replays_;
@@ -157,13 +157,17 @@ void DeviceStep::record(Recording& recording, const StepInputs& inputs, const St
   recording.images = inputs.batch.images;
   recording.labels = inputs.batch.labels;
   for (const Parameter& parameter : parameters_) parameter.tensor.mutable_grad().reset();
+  const std::vector<BatchNorm2d*> layers = batch_norm_layers(*model_);
+  std::vector<double> corrections;
+  for (const BatchNorm2d* layer : layers) corrections.push_back(layer->correction());
   recording.graph =
       std::make_unique<StepGraph>(device_, first_graph_, [&] { recording.figures = make(inputs, coefficients, rode); });
   for (const Parameter& parameter : parameters_) recording.gradients.push_back(parameter.tensor.grad());
   recording.took_part = reducer_.took_part();
-  for (const auto& module : model_->modules())
-    if (auto* layer = dynamic_cast<BatchNorm2d*>(module.get()))
-      recording.values_per_channel.emplace_back(layer, layer->values_per_channel());
+  for (size_t i = 0; i < layers.size(); ++i) {
+    recording.values_per_channel.emplace_back(layers[i], layers[i]->values_per_channel());
+    layers[i]->set_correction(corrections[i]);  // the recorded batch counts when it is replayed
+  }
   if (first_graph_ == nullptr) first_graph_ = recording.graph.get();
 }
 

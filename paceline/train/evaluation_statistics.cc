@@ -9,20 +9,23 @@
 
 namespace paceline {
 
-EvaluationStatistics::EvaluationStatistics(Model& model, const Recipe& recipe, const DatasetPair& data, Group& group)
+EvaluationStatistics::EvaluationStatistics(Model& model, const Recipe& recipe, const DatasetPair& data, Group& group,
+                                           double weight)
     : live_(batch_statistics(model)) {
-  if (recipe.batch_norm.recompute_batches > 0 && !live_.empty()) recompute(model, recipe, data, group);
-  averaged_ = std::make_unique<AveragedStatistics>(model, group);
+  if (recipe.batch_norm.recompute_batches > 0 && !live_.empty())
+    weight = static_cast<double>(recompute(model, recipe, data, group));
+  averaged_ = std::make_unique<AveragedStatistics>(model, group, weight);
 }
 
 EvaluationStatistics::~EvaluationStatistics() {
   averaged_.reset();
   const torch::NoGradGuard no_grad;
   for (const auto& [name, tensor] : own_) live_.at(name).copy_(tensor);
+  for (const auto& [layer, correction] : own_corrections_) layer->set_correction(correction);
 }
 
 // In parts and in the precision of training, as they were computed there.
-void EvaluationStatistics::recompute(Model& model, const Recipe& recipe, const DatasetPair& data, Group& group) {
+int64_t EvaluationStatistics::recompute(Model& model, const Recipe& recipe, const DatasetPair& data, Group& group) {
   const torch::NoGradGuard no_grad;
   for (const auto& [name, tensor] : live_) own_[name] = tensor.clone();
   const uint64_t samples = data.train->size();
@@ -38,10 +41,13 @@ void EvaluationStatistics::recompute(Model& model, const Recipe& recipe, const D
   const bool was_training = model.is_training();
   model.train();
   const std::vector<BatchNorm2d*> layers = batch_norm_layers(model);
+  for (BatchNorm2d* layer : layers) own_corrections_.emplace_back(layer, layer->correction());
   PooledStatistics statistics(layers);
+  int64_t samples_here = 0;
   for (int64_t number = 1; number <= recipe.batch_norm.recompute_batches; ++number) {
     const TrainingBatch& next = batches->next();
     const int64_t count = next.labels.size(0), most = recipe.batch.micro > 0 ? recipe.batch.micro : count;
+    samples_here += count;
     for (int64_t done = 0; done < count; done += most) {
       const int64_t part = std::min(most, count - done);
       statistics.include(part, [&] { logits_of(model, next.images.narrow(0, done, part), recipe.train.precision); });
@@ -49,6 +55,7 @@ void EvaluationStatistics::recompute(Model& model, const Recipe& recipe, const D
   }
   for (BatchNorm2d* layer : layers) layer->set_momentum(BatchNorm2d::kMomentum);
   model.train(was_training);
+  return samples_here;
 }
 
 }  // namespace paceline

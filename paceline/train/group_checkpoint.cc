@@ -10,15 +10,16 @@ namespace paceline {
 namespace {
 
 constexpr std::string_view kStatistics = "statistics.";
-constexpr std::string_view kValues = "values.";  // that the last batch had in each channel, by layer
+constexpr std::string_view kCorrection = "correction.";  // BatchNorm2d::correction(), by layer
+constexpr std::string_view kShare = "share";             // StatisticsShare::weight()
 
-bool is_debt(const std::string& name) { return !name.starts_with(kStatistics) && !name.starts_with(kValues); }
+bool is_debt(const std::string& name) { return name.starts_with("residual.") || name.starts_with("momentum."); }
 
 template <class Visit>
 void each_batch_norm(Model& model, const Visit& visit) {
   for (const auto& named : model.named_modules())
     if (auto* layer = dynamic_cast<BatchNorm2d*>(named.value().get()))
-      visit(std::string(kValues) + named.key(), *layer);
+      visit(std::string(kCorrection) + named.key(), *layer);
 }
 
 NamedTensors debts_of(const NamedTensors& tensors) {
@@ -36,8 +37,9 @@ NamedTensors GroupCheckpoint::own_tensors() const {
   if (group_.size() == 1) return own;
   for (const auto& [name, tensor] : batch_statistics(model_)) own.emplace(std::string(kStatistics) + name, tensor);
   each_batch_norm(model_, [&](const std::string& name, const BatchNorm2d& layer) {
-    own.emplace(name, torch::tensor(layer.values_per_channel(), torch::kInt64));
+    own.emplace(name, torch::tensor(layer.correction(), torch::kFloat64));
   });
+  own.emplace(kShare, torch::tensor(share_.weight(), torch::kFloat64));
   own.merge(reducer_.state());
   return own;
 }
@@ -101,9 +103,10 @@ void GroupCheckpoint::distribute(std::vector<NamedTensors> ranks, int ranks_befo
   scatter_from_first(group_, ranks, own);
   reducer_.load_state(own);
   each_batch_norm(model_, [&](const std::string& name, BatchNorm2d& layer) {
-    if (const auto found = own.find(name); found != own.end())
-      layer.set_values_per_channel(found->second.item<int64_t>());
+    if (const auto found = own.find(name); found != own.end()) layer.set_correction(found->second.item<double>());
   });
+  if (const auto found = own.find(std::string(kShare)); found != own.end())
+    share_.set_weight(found->second.item<double>());
 }
 
 }  // namespace paceline

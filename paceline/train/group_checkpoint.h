@@ -14,6 +14,7 @@
 #include "paceline/comm/group.h"
 #include "paceline/gradients/reducer.h"
 #include "paceline/gradients/stale_sum.h"
+#include "paceline/gradients/statistics_share.h"
 #include "paceline/train/checkpoint.h"
 #include "paceline/train/evaluation_statistics.h"
 
@@ -21,10 +22,16 @@ namespace paceline {
 
 class GroupCheckpoint {
  public:
-  // `stale`: null where gradients are not applied late.
+  // `share`: of this rank in the running statistics. `stale`: null where gradients are not applied late.
   GroupCheckpoint(CheckpointStore& store, Group& group, Model& model, Optimizer& optimizer, Reducer& reducer,
-                  StaleSum* stale = nullptr)
-      : store_(store), group_(group), model_(model), optimizer_(optimizer), reducer_(reducer), stale_(stale) {}
+                  StatisticsShare& share, StaleSum* stale)
+      : store_(store),
+        group_(group),
+        model_(model),
+        optimizer_(optimizer),
+        reducer_(reducer),
+        share_(share),
+        stale_(stale) {}
 
   // Every rank calls these. Rank 0 gets the folder's name; `keeps_files` is rank 0's wish to write at all.
   // `statistics` makes what the saved weights are to have, for as long as the result lives. `texts` are rank 0's.
@@ -51,6 +58,7 @@ class GroupCheckpoint {
   Model& model_;
   Optimizer& optimizer_;
   Reducer& reducer_;
+  StatisticsShare& share_;
   StaleSum* stale_;
 };
 

@@ -11,14 +11,14 @@ StepUndo::StepUndo(const Model& model, Reducer& reducer) : reducer_(reducer) {
 void StepUndo::remember() {
   const torch::NoGradGuard no_grad;
   for (const Buffer& buffer : buffers_) buffer.kept.copy_(buffer.live);
-  for (Normalisation& each : normalisations_) each.values_per_channel = each.layer->values_per_channel();
+  for (Normalisation& each : normalisations_) each.correction = each.layer->correction();
   debts_ = reducer_.state();
 }
 
 void StepUndo::undo() {
   const torch::NoGradGuard no_grad;
   for (const Buffer& buffer : buffers_) buffer.live.copy_(buffer.kept);
-  for (const Normalisation& each : normalisations_) each.layer->set_values_per_channel(each.values_per_channel);
+  for (const Normalisation& each : normalisations_) each.layer->set_correction(each.correction);
   if (!debts_.empty()) reducer_.load_state(debts_);
 }
 

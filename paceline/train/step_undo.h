@@ -25,7 +25,7 @@ class StepUndo {
   };
   struct Normalisation {
     BatchNorm2d* layer;
-    int64_t values_per_channel;
+    double correction;
   };
 
   Reducer& reducer_;

@@ -52,6 +52,8 @@ DatasetPair open_data_at_work(const Recipe& recipe, const Catalog& catalog, cons
   return open_data(recipe, catalog);
 }
 
+bool last_iteration(const Recipe& recipe) { return recipe.batch_norm.statistics == "last_iteration"; }
+
 }  // namespace
 
 Trainer::Trainer(Recipe recipe, Group& group, TrainerOptions options)
@@ -79,8 +81,9 @@ Trainer::Trainer(Recipe recipe, Group& group, TrainerOptions options)
       reducer_(build_reducer(recipe_, options_.catalog, *model_, step_group(), timeline_.get(), earlier_.plan)),
       average_(build_replica_average(recipe_, *model_, *optimizer_, group_, timeline_.get(), earlier_.plan)),
       stale_(build_stale_sum(recipe_, *model_, group_, timeline_.get(), earlier_.plan)),
+      share_(last_iteration(recipe_) ? 1 : BatchNorm2d::kMomentum),
       checkpoints_(options_.run_folder.checkpoints(), recipe_.checkpoint.keep, log()),
-      group_checkpoint_(checkpoints_, group_, *model_, *optimizer_, *reducer_, stale_.get()),
+      group_checkpoint_(checkpoints_, group_, *model_, *optimizer_, *reducer_, share_, stale_.get()),
       window_(state_, group_),
       costs_(group_, host_name(), recipe_.sync.slowdown),
       speed_(clock_.now_ns()) {
@@ -203,6 +206,7 @@ void Trainer::make_step() {
                    fmt::format("a step of {} samples leaves some of {} ranks without any, which have "
                                "no statistics to share; choose a batch that divides the {} samples",
                                batch.global_count, group_.size(), data_.train->size()));
+  share_statistics(batch);
   if (reducer_->codec() != nullptr) reducer_->codec()->set_epoch(epoch());
   const StepInputs inputs = next_inputs(batch);
   const bool diagnosed = diagnosis_is_due();  // rank 0 looks; all wait with it, and know what it knows
@@ -243,6 +247,14 @@ void Trainer::make_step() {
              static_cast<int64_t>(batch.count));
   state_.train_seconds += seconds_between(from_ns, now_ns);
   speed_.add(static_cast<double>(batch.global_count), now_ns);
+}
+
+// Ranks may rest and come back only where ranks are filled; elsewhere shares differ in a short batch at most, and
+// layers keep their momentum, which a recorded step has for good.
+void Trainer::share_statistics(const TrainingBatch& batch) {
+  share_.begin_step(static_cast<double>(batch.count), static_cast<double>(batch.global_count));
+  if (recipe_.batch.fill == 0 || last_iteration(recipe_)) return;
+  for (BatchNorm2d* layer : batch_norm_layers(*model_)) layer->set_momentum(share_.momentum());
 }
 
 StepInputs Trainer::next_inputs(const TrainingBatch& batch) const {
@@ -302,7 +314,7 @@ void Trainer::evaluate() {
   Evaluation evaluation;
   {
     const AveragedWeights averaged(optimizer_->weight_average());
-    const EvaluationStatistics statistics(*model_, recipe_, data_, group_);
+    const EvaluationStatistics statistics(*model_, recipe_, data_, group_, share_.weight());
     evaluation = (*evaluator_)(*model_);
   }
   state_.eval_seconds += seconds_between(from_ns, clock_.now_ns());
@@ -342,9 +354,11 @@ void Trainer::write_checkpoint() {
   require_finite_weights();
   window_.gather_for_checkpoint([&] {
     if (recorder_) recorder_->flush();
-    const auto written = group_checkpoint_.write(
-        state_, keeps_files(), [&] { return std::make_unique<EvaluationStatistics>(*model_, recipe_, data_, group_); },
-        keeps_files() ? texts() : RunTexts());
+    const auto statistics = [&] {
+      return std::make_unique<EvaluationStatistics>(*model_, recipe_, data_, group_, share_.weight());
+    };
+    const auto written = group_checkpoint_.write(state_, keeps_files(), statistics,
+                                                 keeps_files() ? texts() : RunTexts());
     if (!written) return;
     if (log() && written->step != checkpoint_told_) log()->debug("wrote {}", written->folder.string());
     checkpoint_told_ = written->step;

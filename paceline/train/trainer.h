@@ -15,6 +15,7 @@
 #include "paceline/core/clock.h"
 #include "paceline/core/log.h"
 #include "paceline/core/recipe.h"
+#include "paceline/gradients/statistics_share.h"
 #include "paceline/metrics/meters.h"
 #include "paceline/metrics/progress.h"
 #include "paceline/metrics/recorder.h"
@@ -73,6 +74,7 @@ class Trainer {
   void warn_of_lars();
   void open_batches();
   void make_step();
+  void share_statistics(const TrainingBatch& batch);
   StepInputs next_inputs(const TrainingBatch& batch) const;
   bool diagnosis_is_due() const;
   void note_what_is_due(double epoch_before);
@@ -130,6 +132,7 @@ class Trainer {
   std::unique_ptr<Reducer> reducer_;
   std::unique_ptr<ReplicaAverage> average_;  // ranks train alone in between
   std::unique_ptr<StaleSum> stale_;          // steps apply what was computed before
+  StatisticsShare share_;
   CheckpointStore checkpoints_;
   GroupCheckpoint group_checkpoint_;
   RunState state_;

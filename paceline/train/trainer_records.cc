@@ -97,7 +97,7 @@ Summary Trainer::summarise() {
                      .target_epoch = state_.target_epoch,
                      .peak_rss_bytes = peak_rss_bytes()};
   {
-    const EvaluationStatistics statistics(*model_, recipe_, data_, group_);
+    const EvaluationStatistics statistics(*model_, recipe_, data_, group_, share_.weight());
     summary.weights_sha256 = weights_sha256(*model_);
   }
   if (keeps_files()) {

@@ -292,7 +292,7 @@ void check_statistics(const Rank& rank, Row& row) {
   const auto here = std::make_shared<Statistics>(rank.group.rank(), torch::kCPU);
   Statistics &on_device = *there, &on_host = *here;
   {
-    const AveragedStatistics averaged(on_device, rank.group), expected(on_host, rank.group);
+    const AveragedStatistics averaged(on_device, rank.group, 1), expected(on_host, rank.group, 1);
     row.expect(torch::equal(on_device.mean.cpu(), on_host.mean));
     row.expect(torch::equal(on_device.variance.cpu(), on_host.variance));
     row.expect(on_device.count.item<int64_t>() == 5);  // rank 0's
