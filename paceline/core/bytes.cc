@@ -4,6 +4,7 @@
 
 #include <charconv>
 #include <limits>
+#include <span>
 
 namespace paceline {
 namespace {
@@ -12,6 +13,9 @@ struct Unit {
   std::string_view name;
   uint64_t bytes;
 };
+// Also read, never printed.
+constexpr Unit kOtherNames[] = {{"GB", 1'000'000'000}, {"MB", 1'000'000}, {"KB", 1'000}, {"kB", 1'000}, {"B", 1}};
+
 // At equal length the earlier one is printed.
 constexpr Unit kUnits[] = {{"GiB", 1ull << 30},
                            {"MiB", 1ull << 20},
@@ -29,10 +33,12 @@ std::optional<uint64_t> parse_bytes(std::string_view text) {
   if (failure != std::errc()) return std::nullopt;
   std::string_view rest = text.substr(static_cast<size_t>(end - text.data()));
   if (rest.size() > 1 && rest.front() == ' ') rest.remove_prefix(1);
-  for (const Unit& unit : kUnits) {
-    if (rest != unit.name) continue;
-    if (count > std::numeric_limits<uint64_t>::max() / unit.bytes) return std::nullopt;
-    return count * unit.bytes;
+  for (const std::span<const Unit> units : {std::span<const Unit>(kUnits), std::span<const Unit>(kOtherNames)}) {
+    for (const Unit& unit : units) {
+      if (rest != unit.name) continue;
+      if (count > std::numeric_limits<uint64_t>::max() / unit.bytes) return std::nullopt;
+      return count * unit.bytes;
+    }
   }
   return std::nullopt;
 }

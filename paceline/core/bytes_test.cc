@@ -20,9 +20,17 @@ TEST(Bytes, DecimalAndBinaryUnits) {
 }
 
 TEST(Bytes, OtherTextIsNoSize) {
-  for (const char* text : {"", " ", "MiB", "4MB", "4mib", "4  MiB", "4 ", " 4", "-4", "+4", "4.5MiB", "4MiBx", "1e6"}) {
+  for (const char* text : {"", " ", "MiB", "4TB", "4mib", "4  MiB", "4 ", " 4", "-4", "+4", "4.5MiB", "4MiBx", "1e6"}) {
     EXPECT_EQ(parse_bytes(text), std::nullopt) << '"' << text << '"';
   }
+}
+
+TEST(Bytes, TheNamesOfOtherProgramsAreReadToo) {
+  EXPECT_EQ(parse_bytes("100MB"), 100'000'000u);
+  EXPECT_EQ(parse_bytes("2GB"), 2'000'000'000u);
+  EXPECT_EQ(parse_bytes("3KB"), 3'000u);
+  EXPECT_EQ(parse_bytes("3 kB"), 3'000u);
+  EXPECT_EQ(parse_bytes("7B"), 7u);
 }
 
 TEST(Bytes, MoreThan64BitsIsNoSize) {

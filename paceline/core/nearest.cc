@@ -21,6 +21,14 @@ size_t edit_distance(std::string_view a, std::string_view b) {  // optimal strin
   return d[a.size()][b.size()];
 }
 
+// "cos" for "cosine". Two letters begin too many words.
+std::optional<std::string> only_one_that_begins_with(std::string_view word,
+                                                     const std::vector<std::string>& candidates) {
+  const auto begins = [&](const std::string& candidate) { return candidate.starts_with(word); };
+  if (word.size() < 3 || std::ranges::count_if(candidates, begins) != 1) return std::nullopt;
+  return *std::ranges::find_if(candidates, begins);
+}
+
 }  // namespace
 
 std::optional<std::string> nearest(std::string_view word, const std::vector<std::string>& candidates) {
@@ -33,7 +41,7 @@ std::optional<std::string> nearest(std::string_view word, const std::vector<std:
       best_distance = distance;
     }
   }
-  return best;
+  return best ? best : only_one_that_begins_with(word, candidates);
 }
 
 std::string did_you_mean(std::string_view word, const std::vector<std::string>& candidates) {

@@ -37,6 +37,21 @@ namespace fs = std::filesystem;
       file.string()));
 }
 
+// Reading must end, and be possible again: ranks and resumed runs read the file, too.
+void require_recipe_size(const fs::path& file) {
+  constexpr uintmax_t kMostBytes = 1 << 20;
+  std::error_code ignored;
+  const fs::file_type type = fs::status(file, ignored).type();
+  if (ignored) return;  // read_file says why
+  if (type != fs::file_type::regular)
+    throw RecipeError(fmt::format("{}: is no file but a {}; write the recipe to a file, which every rank can read",
+                                  file.string(), type == fs::file_type::fifo ? "pipe" : "device or socket"));
+  const uintmax_t bytes = fs::file_size(file, ignored);
+  if (!ignored && bytes > kMostBytes)
+    throw RecipeError(
+        fmt::format("{}: has {} bytes, a recipe at most {}: is it the right file?", file.string(), bytes, kMostBytes));
+}
+
 }  // namespace
 
 std::string Recipe::where(std::string_view key) const {
@@ -54,6 +69,7 @@ Recipe read_recipe(const std::filesystem::path& file, const std::vector<std::str
     throw RecipeError(fmt::format("{}: is a folder; give the path of a recipe in it", file.string()));
   }
   if (fs::status(file, ignored).type() == fs::file_type::not_found) no_such_file(file);
+  require_recipe_size(file);
   return parse_recipe(read_file(file), file.string(), overrides);
 }
 

@@ -46,11 +46,6 @@ class Contradictions {
     const auto place = recipe_.written.find(key);
     return place != recipe_.written.end() && place->second.starts_with("--set");
   }
-  // Where an override has left a key of the file without effect.
-  std::string way_out(const std::string& key, const std::string& because) const {
-    if (is_override(key) || !is_override(because)) return "";
-    return fmt::format("; --set {}=default leaves it out", key);
-  }
 
   void check_batch() {
     if (!given("batch.global") || recipe_.batch.local == 0) return;
@@ -133,19 +128,12 @@ class Contradictions {
       refuse("comm.momentum_correction", "needs comm.error_feedback ({})", it_is(recipe_, "comm.error_feedback"));
   }
 
-  // A program may add optimizers of its own, of which nothing is known here.
-  bool is_known_and_not_sgd() const {
-    const std::vector<std::string> not_sgd = {"lars", "adam", "adamw", "rmsprop", "adabound", "hybrid"};
-    return std::ranges::count(not_sgd, recipe_.optimizer.name) > 0;
-  }
-
   void check_optimizer() {
     const Recipe::Optimizer& optimizer = recipe_.optimizer;
     const bool hybrid = optimizer.name == "hybrid";
-    if (!is_known_and_not_sgd()) return;
+    if (!is_known_and_not_sgd(recipe_.optimizer.name)) return;
     if (optimizer.nesterov && given("optimizer.nesterov"))
-      refuse("optimizer.nesterov", "applies only with optimizer.name = \"sgd\" ({}){}",
-             it_is(recipe_, "optimizer.name"), way_out("optimizer.nesterov", "optimizer.name"));
+      refuse("optimizer.nesterov", "applies only with optimizer.name = \"sgd\" ({})", it_is(recipe_, "optimizer.name"));
     if (optimizer.epsilon == 0 && optimizer.name != "lars")
       refuse("optimizer.epsilon", "0 is allowed only with \"lars\"; {} would divide by 0 where all gradients are 0",
              print_text(optimizer.name));
@@ -168,7 +156,7 @@ class Contradictions {
   // Workers of a parameter server have rules of their own.
   void check_found_rate() {
     if (recipe_.sync.policy != "allreduce" || recipe_.sync.rate != "barzilai_borwein") return;
-    if (is_known_and_not_sgd())
+    if (is_known_and_not_sgd(recipe_.optimizer.name))
       refuse("sync.rate", "finds rates for steps along the gradient: it needs optimizer.name = \"sgd\" ({})",
              it_is(recipe_, "optimizer.name"));
     if (recipe_.precision.loss_scaling != "none")
@@ -183,8 +171,7 @@ class Contradictions {
     for (const DeclaredSection& section : declared_sections()) {
       for (const DeclaredKey& key : section.keys) {
         if (!given(key.full_name()) || key.applies.holds(recipe_) || key.full_name() == "batch.global") continue;
-        refuse(key.full_name(), "applies only with {} ({}){}", key.applies.text(), it_is(recipe_, key.applies.key),
-               way_out(key.full_name(), key.applies.key));
+        refuse(key.full_name(), "applies only with {} ({})", key.applies.text(), it_is(recipe_, key.applies.key));
       }
     }
   }
@@ -201,8 +188,12 @@ class Contradictions {
              it_is(recipe_, "train.epochs"));
     }
     if (epochs > 0 && recipe_.schedule.warmup_epochs >= epochs) {
-      refuse("schedule.warmup_epochs", "{} is not below train.epochs ({}); for a shorter run set train.max_steps",
-             print_number(recipe_.schedule.warmup_epochs), it_is(recipe_, "train.epochs"));
+      const bool shortened = is_override("train.epochs") && !is_override("schedule.warmup_epochs");
+      refuse("schedule.warmup_epochs", "{} is not below train.epochs ({}); {}",
+             print_number(recipe_.schedule.warmup_epochs), it_is(recipe_, "train.epochs"),
+             shortened ? "for a short try add --set schedule.warmup_epochs=0, for the beginning of the whole run take "
+                         "--set train.max_steps=N instead"
+                       : "for a shorter run set train.max_steps");
     }
     const bool warms_up = recipe_.schedule.warmup_epochs > 0 || recipe_.optimizer.name == "hybrid";
     if (recipe_.schedule.decay_from == "warmup_end" && !warms_up) {
@@ -276,6 +267,11 @@ std::optional<std::string> refusal(const DeclaredKey& key, const RecipeValue& va
   // A number as it was given: -1 stands for "auto" in one key.
   const std::string given = number == -1 ? "-1" : print_value(key, value);
   return fmt::format("{} is {} (allowed: {}){}", given, what, key.allowed(), hint);
+}
+
+bool is_known_and_not_sgd(const std::string& optimizer) {
+  const std::vector<std::string> not_sgd = {"lars", "adam", "adamw", "rmsprop", "adabound", "hybrid"};
+  return std::ranges::count(not_sgd, optimizer) > 0;
 }
 
 std::vector<std::string> contradictions(const Recipe& recipe) { return Contradictions(recipe).find(); }

@@ -63,26 +63,41 @@ TEST(RecipeContradictions, Precision) {
   });
 }
 
-TEST(RecipeContradictions, WhatAnOverrideLeavesWithoutEffectCanBeLeftOut) {
-  const std::string file = "[optimizer]\nmomentum = 0.8\n";
-  try {
-    parse_recipe(file, "r.toml", {"optimizer.name=adam"});
-    FAIL() << "nothing was thrown";
-  } catch (const RecipeError& error) {
-    EXPECT_STREQ(
-        error.what(),
-        "r.toml:2:1: optimizer.momentum: applies only with optimizer.name other than \"adam\" or \"adamw\" or "
-        "\"adabound\" (it is \"adam\" at --set optimizer.name=adam); --set optimizer.momentum=default leaves it "
-        "out");
+TEST(RecipeContradictions, WhatAnOverrideLeavesWithoutEffectIsLeftOut) {
+  const std::string file = "[optimizer]\nrate = 0.5\nmomentum = 0.8\nnesterov = true\n";
+  for (const char* optimizer : {"adam", "lars"}) {
+    const Recipe recipe = parse_recipe(file, "r.toml", {std::string("optimizer.name=") + optimizer});
+    EXPECT_FALSE(recipe.optimizer.nesterov) << optimizer;
+    EXPECT_FALSE(recipe.written.contains("optimizer.nesterov"));
+    EXPECT_EQ(recipe.optimizer.rate, 0.5);
+    const bool has_momentum = std::string(optimizer) == "lars";
+    EXPECT_EQ(recipe.optimizer.momentum, has_momentum ? 0.8 : Recipe().optimizer.momentum) << optimizer;
+    EXPECT_EQ(recipe.written.contains("optimizer.momentum"), has_momentum) << optimizer;
   }
+  const Recipe without = parse_recipe(file, "r.toml", {"optimizer.momentum=0"});
+  EXPECT_FALSE(without.optimizer.nesterov);
+  const Recipe steps =
+      parse_recipe("[schedule]\nname = \"step\"\nmilestones = [1]\nfactor = 0.5\n[train]\nepochs = 2\n", "r.toml",
+                   {"schedule.name=default"});
+  EXPECT_TRUE(steps.schedule.milestones.empty());
+}
+
+// Only the file's keys: what the command line itself says must have an effect.
+TEST(RecipeContradictions, OverridesAreNotLeftOut) {
   expect_messages(
-      {{"[optimizer]\nnesterov = true\n",
-        "r.toml:2:1: optimizer.nesterov: applies only with optimizer.name = \"sgd\" (it is \"lars\" at --set "
-        "optimizer.name=lars); --set optimizer.nesterov=default leaves it out",
-        {"optimizer.name=lars"}}});
-  const Recipe recipe = parse_recipe(file, "r.toml", {"optimizer.name=adam", "optimizer.momentum=default"});
-  EXPECT_EQ(recipe.optimizer.momentum, Recipe().optimizer.momentum);
-  EXPECT_FALSE(recipe.written.contains("optimizer.momentum"));
+      {{"[optimizer]\nmomentum = 0.8\n",
+        "--set optimizer.momentum=0.5: optimizer.momentum: applies only with optimizer.name other than \"adam\" "
+        "or \"adamw\" or \"adabound\" (it is \"adam\" at --set optimizer.name=adam)",
+        {"optimizer.name=adam", "optimizer.momentum=0.5"}}});
+}
+
+TEST(RecipeContradictions, AWarmUpLongerThanAShortenedRunSaysWhatToDo) {
+  expect_messages(
+      {{"[train]\nepochs = 5\n[schedule]\nwarmup_epochs = 0.5\n",
+        "r.toml:4:1: schedule.warmup_epochs: 0.5 is not below train.epochs (it is 0.5 at --set "
+        "train.epochs=0.5); for a short try add --set schedule.warmup_epochs=0, for the beginning of the whole "
+        "run take --set train.max_steps=N instead",
+        {"train.epochs=0.5"}}});
 }
 
 TEST(RecipeContradictions, MomentaWithoutEffect) {

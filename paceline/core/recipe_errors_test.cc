@@ -83,8 +83,8 @@ TEST(RecipeErrors, WrongTypes) {
        "r.toml:2:14: schedule.milestones: expected a list of numbers, found the integer 3"},
       {"[schedule]\nmilestones = [3,\n  \"x\"]\n",
        "r.toml:3:3: schedule.milestones: expected a number, found the text \"x\""},
-      {"[comm]\nbucket_bytes = \"4MB\"\n",
-       "r.toml:2:16: comm.bucket_bytes: expected a size, such as 65536 or \"4MiB\", found the text \"4MB\""},
+      {"[comm]\nbucket_bytes = \"4TB\"\n",
+       "r.toml:2:16: comm.bucket_bytes: expected a size, such as 65536 or \"4MiB\", found the text \"4TB\""},
       {"[comm]\nbucket_bytes = 1.5\n",
        "r.toml:2:16: comm.bucket_bytes: expected a size, such as 65536 or \"4MiB\", found the number 1.5"},
   });
@@ -157,11 +157,27 @@ TEST(RecipeErrors, OnTheCommandLine) {
        "--set batch.local=1: batch.local: contradicts batch.global (it is 2 at --set batch.global=2); give one of the "
        "two",
        {"batch.local=1", "batch.global=2"}},
-      {"[optimizer]\nnesterov = true\n",
-       "r.toml:2:1: optimizer.nesterov: applies only with optimizer.momentum > 0 (it is 0 at --set "
-       "optimizer.momentum=0); --set optimizer.nesterov=default leaves it out",
-       {"optimizer.momentum=0"}},
   });
+}
+
+TEST(RecipeErrors, ATextThatIsNotClosedIsSaidSo) {
+  for (const std::string text :
+       {"[model]\nname = \"resnet\n", "[model]\nname = \"resnet", "[model]\nname = 'resnet\n"}) {
+    try {
+      parse_recipe(text, "r.toml");
+      FAIL() << text;
+    } catch (const RecipeError& error) {
+      EXPECT_TRUE(std::string(error.what()).ends_with(": not valid TOML: the text is not closed: a quote is missing"))
+          << error.what();
+    }
+  }
+}
+
+TEST(RecipeErrors, TheBeginningOfAWordIsEnoughToMeanIt) {
+  expect_messages(
+      {{"[schedule]\nname = \"cos\"\n",
+        "r.toml:2:8: schedule.name: \"cos\" is not allowed; did you mean 'cosine'? (allowed: constant, step, "
+        "exponential, polynomial, cosine)"}});
 }
 
 TEST(RecipeErrors, AllAreReportedInTheOrderOfTheFile) {

@@ -98,6 +98,8 @@ std::optional<std::string> refusal(const DeclaredKey& key, const RecipeValue& va
 // What is wrong with keys that are right each alone: they contradict or do not apply. Whole messages.
 std::vector<std::string> contradictions(const Recipe& recipe);
 
+bool is_known_and_not_sgd(const std::string& optimizer);  // a program may add optimizers of its own
+
 // recipe_print.cc
 std::string print_value(const DeclaredKey& key, const RecipeValue& value);  // as TOML
 std::string print_number(double value);         // the shortest text that gives it back exactly

@@ -120,6 +120,7 @@ class RecipeParser {
 
   Recipe finish() {
     throw_problems();
+    leave_out_what_overrides_replace();
     settle_defaults();
     const std::vector<std::string> found = contradictions(recipe_);
     if (!found.empty()) throw RecipeError(fmt::format("{}", fmt::join(found, "\n")));
@@ -128,6 +129,30 @@ class RecipeParser {
   }
 
  private:
+  // What the file says about the momentum, say, counts no more when the command line names an optimizer without.
+  void leave_out_what_overrides_replace() {
+    for (bool again = true; again;) {
+      again = false;
+      for (const DeclaredSection& section : declared_sections()) {
+        for (const DeclaredKey& key : section.keys) {
+          const std::string name = key.full_name();
+          if (!recipe_.written.contains(name) || overridden_.contains(name)) continue;
+          if (!is_replaced(key)) continue;
+          key.member.set(recipe_, key.member.get(Recipe()));
+          recipe_.written.erase(name);
+          again = true;
+        }
+      }
+    }
+  }
+
+  bool is_replaced(const DeclaredKey& key) const {
+    if (key.full_name() == "optimizer.nesterov" && overridden_.contains("optimizer.name") &&
+        is_known_and_not_sgd(recipe_.optimizer.name))
+      return true;
+    return key.full_name() != "batch.global" && overridden_.contains(key.applies.key) && !key.applies.holds(recipe_);
+  }
+
   // Keys that nobody has given and whose default follows from others.
   void settle_defaults() {
     const auto given = [&](const char* key) { return recipe_.written.contains(key); };
@@ -174,9 +199,16 @@ class RecipeParser {
     } catch (const toml::parse_error& error) {
       const std::string_view what = error.description();
       const bool bare_word = what.find("could not determine value type") != std::string_view::npos;
-      throw RecipeError(fmt::format("{}: not valid TOML: {}{}", place_of(error.source()).text, what,
+      throw RecipeError(fmt::format("{}: not valid TOML: {}{}", place_of(error.source()).text,
+                                    is_open_text(what) ? "the text is not closed: a quote is missing" : what,
                                     bare_word ? "; text needs quotes" : ""));
     }
+  }
+
+  // toml++ meets the end of the line, or of the file, within the text.
+  static bool is_open_text(std::string_view what) {
+    const auto says = [&](std::string_view words) { return what.find(words) != std::string_view::npos; };
+    return says("string") && (says("control characters") || says("end-of-file") || says("line-break"));
   }
 
   void read_section(const std::string& section, const toml::table& keys, const Place& place) {

@@ -1,10 +1,12 @@
 #include "paceline/core/recipe.h"
 
 #include <gmock/gmock.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmath>
 #include <filesystem>
+#include <fstream>
 #include <limits>
 
 #include "paceline/core/error.h"
@@ -340,6 +342,21 @@ TEST_F(RecipeFiles, MissingOnesAreRefusedWithAdvice) {
               message(prefix_ + "none/mnist.toml: there is no such recipe, and no folder '" + prefix_ + "none'"));
   EXPECT_THAT([&] { read_recipe(folder_); },
               message(folder_.string() + ": is a folder; give the path of a recipe in it"));
+}
+
+TEST_F(RecipeFiles, WhatIsNoFileOfARecipesSizeIsRefusedUnread) {
+  const auto message = [](const std::string& what) { return ThrowsMessage<RecipeError>(what); };
+  ASSERT_EQ(::mkfifo((folder_ / "pipe.toml").c_str(), 0600), 0);
+  EXPECT_THAT(
+      [&] { read_recipe(folder_ / "pipe.toml"); },
+      message(prefix_ + "pipe.toml: is no file but a pipe; write the recipe to a file, which every rank can read"));
+  EXPECT_THAT([&] { read_recipe("/dev/zero"); },
+              message("/dev/zero: is no file but a device or socket; write the recipe to a file, which every rank can "
+                      "read"));
+  std::ofstream(folder_ / "large.toml") << "#";
+  std::filesystem::resize_file(folder_ / "large.toml", (1 << 20) + 1);
+  EXPECT_THAT([&] { read_recipe(folder_ / "large.toml"); },
+              message(prefix_ + "large.toml: has 1048577 bytes, a recipe at most 1048576: is it the right file?"));
 }
 
 TEST(RecipeKeys, DefaultsAreAllowed) {
