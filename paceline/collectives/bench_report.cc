@@ -48,9 +48,17 @@ const BenchRow* find_hybrid(const BenchReport& report, uint64_t bytes) {
   return found == report.rows.end() ? nullptr : &*found;
 }
 
-std::string spread_text(const Timing& timing) {
-  const double half = (timing.upper_quartile_s - timing.lower_quartile_s) / 2;
-  return fmt::format("±{:.0f}%", 100 * half / timing.median_s);
+// Half the distance of the quartiles, as a share of the median.
+double spread_of(const Timing& timing) {
+  return (timing.upper_quartile_s - timing.lower_quartile_s) / 2 / timing.median_s;
+}
+
+std::string spread_text(const Timing& timing) { return fmt::format("±{:.0f}%", 100 * spread_of(timing)); }
+
+// The hybrid, and the peers that it is compared with.
+bool is_compared(const BenchReport& report, const Line& line) {
+  const BenchRow& row = find_row(report, line, report.rows.front().bytes);
+  return row.is_hybrid() || row.is_peer();
 }
 
 std::string label_of(const Line& line) {
@@ -71,13 +79,15 @@ void add_contender(SizeTable& table, const BenchReport& report, const Line& line
     bandwidths.push_back({fmt::format("{:.2f}", row.bus_gbps())});
   }
   table.add(label_of(line), std::move(times));
-  if (line.algorithm != "hybrid") return;
-  table.add("  quartiles", std::move(spreads));
-  table.add("  bus GB/s", std::move(bandwidths));
+  if (is_compared(report, line)) table.add("  quartiles", std::move(spreads));
+  if (line.algorithm == "hybrid") table.add("  bus GB/s", std::move(bandwidths));
 }
 
-std::string verdict(const std::vector<Speedup>& speedups) {
+std::string verdict(const BenchReport& report, const std::vector<Speedup>& speedups) {
   if (speedups.empty()) return "";
+  if (is_noisy(report))
+    return "\nNo comparison: the times scatter too much (see the quartiles). Something else keeps this machine busy; "
+           "measure again when it is not.\n";
   const Speedup& worst = std::ranges::min(speedups, {}, &Speedup::times);
   return fmt::format(
       "\nhybrid against the better peer: {:.2f} times as fast in the geometric mean, {:.2f} at worst ({})\n",
@@ -138,12 +148,12 @@ std::string to_table(const BenchReport& report) {
   SizeTable table(sizes_of(report));
   for (const Line& line : lines_of(report)) add_contender(table, report, line);
   const std::vector<Speedup> speedups = hybrid_speedups(report);
-  if (!speedups.empty()) {
+  if (!speedups.empty() && !is_noisy(report)) {
     Cells times;
     for (const Speedup& speedup : speedups) times.push_back({fmt::format("{:.2f}", speedup.times)});
     table.add("hybrid, times faster", std::move(times));
   }
-  return text + "\n" + table.str() + verdict(speedups);
+  return text + "\n" + table.str() + verdict(report, speedups);
 }
 
 std::vector<Speedup> hybrid_speedups(const BenchReport& report) {
@@ -158,6 +168,17 @@ std::vector<Speedup> hybrid_speedups(const BenchReport& report) {
     if (best != nullptr) speedups.push_back({hybrid.bytes, best->timing.median_s / hybrid.timing.median_s});
   }
   return speedups;
+}
+
+bool is_noisy(const BenchReport& report) {
+  constexpr double kMuch = 0.4;
+  size_t compared = 0, scattered = 0;
+  for (const BenchRow& row : report.rows) {
+    if (!row.is_hybrid() && !row.is_peer()) continue;
+    ++compared;
+    if (spread_of(row.timing) > kMuch) ++scattered;
+  }
+  return 4 * scattered > compared;
 }
 
 double geometric_mean(const std::vector<Speedup>& speedups) {

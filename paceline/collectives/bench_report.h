@@ -61,6 +61,10 @@ struct Speedup {
 std::vector<Speedup> hybrid_speedups(const BenchReport& report);
 double geometric_mean(const std::vector<Speedup>& speedups);
 
+// Whether more than a quarter of the times of the hybrid and the peers scatter (half the distance of the quartiles) by
+// more than 40 % of their median: then no factor between them is worth printing.
+bool is_noisy(const BenchReport& report);
+
 // The first row whose error is beyond rounding, in words; nothing when all are right.
 std::optional<std::string> first_wrong_result(const BenchReport& report);
 

@@ -66,6 +66,22 @@ TEST(BenchReport, TheTableMarksTheChoiceAndEndsWithTheVerdict) {
   EXPECT_THAT(text, HasSubstr("3.00 times as fast in the geometric mean, 1.50 at worst (1KiB)\n"));
 }
 
+TEST(BenchReport, ABusyMachineGetsQuartilesAndNoFactors) {
+  BenchReport report = example();
+  EXPECT_FALSE(is_noisy(report));
+  for (BenchRow& row : report.rows)
+    if (row.engine == "openmpi") row.timing.upper_quartile_s = 5 * row.timing.median_s;  // 2 of 6 that are compared
+  EXPECT_TRUE(is_noisy(report));
+  const std::string text = to_table(report);
+  EXPECT_THAT(text,
+              HasSubstr("openmpi native             6.00     1,200\n  quartiles               ±205%     ±205%\n"));
+  EXPECT_THAT(text,
+              HasSubstr("gloo-library native        60.0       600\n  quartiles                ±15%      ±15%\n"));
+  EXPECT_THAT(text, HasSubstr("No comparison: the times scatter too much"));
+  EXPECT_THAT(text, Not(HasSubstr("times as fast")));
+  EXPECT_THAT(text, Not(HasSubstr("times faster")));
+}
+
 TEST(BenchReport, WithoutPeersThereIsNoVerdict) {
   BenchReport report = example();
   std::erase_if(report.rows, [](const BenchRow& row) { return row.is_peer(); });

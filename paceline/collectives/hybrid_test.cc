@@ -174,15 +174,25 @@ TEST(MeasureProfile, HasEveryAlgorithmThatAppliesAtEverySizeAndType) {
 
 // In the second measurement something disturbed everything, and ring most of all: it is no safe choice.
 TEST(MeasureProfile, TheWorseOfTwoMeasurementsDecides) {
-  const std::vector<ProfileRow> first = {{"ring", DType::f32, 1024, 1e-6},
-                                         {"native", DType::f32, 1024, 1.2e-6},
-                                         {"ring", DType::f32, 4096, 5e-6}};
+  const std::vector<ProfileRow> first = {
+      {"ring", DType::f32, 1024, 1e-6}, {"native", DType::f32, 1024, 1.2e-6}, {"ring", DType::f32, 4096, 5e-6}};
   const std::vector<ProfileRow> second = {{"ring", DType::f32, 1024, 9e-6}, {"native", DType::f32, 1024, 3e-6}};
   const std::vector<ProfileRow> rows = combined(first, second);
   ASSERT_THAT(rows, SizeIs(3));
   EXPECT_NEAR(rows[0].seconds, 3e-6, 1e-18);    // three times the quickest, in the second
   EXPECT_NEAR(rows[1].seconds, 1.2e-6, 1e-18);  // 1.2 times, in the first
   EXPECT_EQ(rows[2].seconds, 5e-6);             // measured once
+}
+
+TEST(MeasureProfile, DisagreementIsTheMedianOfWhatWasMeasuredTwice) {
+  const std::vector<ProfileRow> first = {{"ring", DType::f32, 1024, 1e-6},
+                                         {"native", DType::f32, 1024, 8e-6},
+                                         {"direct", DType::f32, 1024, 1e-6},
+                                         {"ring", DType::f32, 4096, 5e-6}};
+  const std::vector<ProfileRow> second = {
+      {"ring", DType::f32, 1024, 9e-6}, {"native", DType::f32, 1024, 2e-6}, {"direct", DType::f32, 1024, 1e-6}};
+  EXPECT_DOUBLE_EQ(disagreement_of(first, second), 4);  // of 9, 4 and 1
+  EXPECT_EQ(disagreement_of(first, {}), 1);
 }
 
 }  // namespace

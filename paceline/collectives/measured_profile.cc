@@ -101,6 +101,17 @@ std::vector<ProfileRow> combined(const std::vector<ProfileRow>& first, const std
   return rows;
 }
 
+double disagreement_of(const std::vector<ProfileRow>& first, const std::vector<ProfileRow>& second) {
+  std::vector<double> ratios;
+  for (const ProfileRow& once : first)
+    for (const ProfileRow& again : second)
+      if (same_place(once, again) && once.algorithm == again.algorithm)
+        ratios.push_back(std::max(once.seconds, again.seconds) / std::min(once.seconds, again.seconds));
+  if (ratios.empty()) return 1;
+  std::ranges::sort(ratios);
+  return quantile(ratios, 0.5);
+}
+
 Fingerprint fingerprint_of(Group& group, Grid grid) {
   const std::vector<std::string> hardware = gather_texts(group, hardware_text());
   const Topology& topology = group.topology();
@@ -134,8 +145,9 @@ Profile measure_profile(Group& group, Grid grid, const ProfileOptions& options) 
     }
     return all;
   };
-  const std::vector<ProfileRow> first = pass();
-  profile.rows = combined(first, pass());
+  const std::vector<ProfileRow> first = pass(), second = pass();
+  profile.rows = combined(first, second);
+  profile.disagreement = disagreement_of(first, second);
   return profile;
 }
 

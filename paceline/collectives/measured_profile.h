@@ -27,6 +27,9 @@ struct ProfileOptions {
 // order of algorithms for longer than a round of trials lasts.
 Profile measure_profile(Group& group, Grid grid, const ProfileOptions& options);
 
+// The median, over rows of both, of the slower time divided by the quicker one; 1 without rows.
+double disagreement_of(const std::vector<ProfileRow>& first, const std::vector<ProfileRow>& second);
+
 // Two measurements of the same rows as one. How many times as slow as the quickest of its size an algorithm is, is
 // taken from the worse of the two; the quickest's own time from the better.
 std::vector<ProfileRow> combined(const std::vector<ProfileRow>& first, const std::vector<ProfileRow>& second);

@@ -100,6 +100,7 @@ std::string print_profile(const Profile& profile) {
                                  {"layout", fingerprint.layout},
                                  {"grid", fingerprint.grid},
                                  {"hosts", fingerprint.hosts},
+                                 {"disagreement", profile.disagreement},
                                  {"rows", nlohmann::ordered_json::array()}};
   for (const ProfileRow& row : profile.rows)
     json["rows"].push_back(
@@ -114,7 +115,8 @@ Profile parse_profile(const std::string& text) {
       throw DataError("not a profile of this format");
     Profile profile = {
         {json.at("version"), json.at("engine"), json.at("ranks"), json.at("layout"), json.at("grid"), json.at("hosts")},
-        {}};
+        {},
+        json.value("disagreement", 1.0)};
     for (const nlohmann::json& row : json.at("rows")) profile.rows.push_back(parse_row(row));
     return profile;
   } catch (const nlohmann::json::exception& error) {

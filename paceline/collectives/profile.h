@@ -37,7 +37,12 @@ struct ProfileRow {
 struct Profile {
   Fingerprint fingerprint;
   std::vector<ProfileRow> rows;
+  double disagreement =
+      1;  // how many times as long the slower of two measurements of a row took: the median of all rows
   bool operator==(const Profile&) const = default;
+
+  // Something else kept the machine busy meanwhile: what the profile prefers may be chance.
+  bool noisy() const { return disagreement > 1.5; }
 };
 
 // "4x2": 4 ranks on each of 2 hosts, host after host. Other layouts get a name made of who is where.

@@ -35,6 +35,15 @@ std::string table_of(const Profile& profile, const Plan& plan, DType dtype) {
 
 }  // namespace
 
+std::string noise_text(const Profile& profile) {
+  if (!profile.noisy()) return "";
+  return fmt::format(
+      "\nNoisy: two measurements of the same differ {:.1f} times in the median, so something else kept the machine "
+      "busy.\n"
+      "Measure again with 'paceline profile --force' when it is quiet.\n",
+      profile.disagreement);
+}
+
 std::string to_table(const Profile& profile, const Plan& plan) {
   const Fingerprint& measured = profile.fingerprint;
   std::string text = fmt::format("All-reduce over {} ranks ({}), engine {}, {}\n", measured.ranks, measured.layout,
@@ -42,7 +51,7 @@ std::string to_table(const Profile& profile, const Plan& plan) {
   for (const auto& [dtype, steps] : plan.steps)
     if (std::ranges::find(profile.rows, dtype, &ProfileRow::dtype) != profile.rows.end())
       text += fmt::format("\n{}: microseconds, * is chosen\n{}", name_of(dtype), table_of(profile, plan, dtype));
-  return text + "\nThe plan:\n" + describe(plan);
+  return text + "\nThe plan:\n" + describe(plan) + noise_text(profile);
 }
 
 }  // namespace paceline

@@ -9,5 +9,6 @@
 namespace paceline {
 
 std::string to_table(const Profile& profile, const Plan& plan);
+std::string noise_text(const Profile& profile);  // a warning; empty where it is not noisy
 
 }  // namespace paceline

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include "paceline/collectives/profile_table.h"
 #include "paceline/core/error.h"
 #include "paceline/core/file.h"
 #include "paceline/core/test_folder.h"
@@ -71,6 +72,16 @@ TEST(Profile, FitsOnlyTheSameVersionEngineRanksLayoutGridAndHosts) {
 }
 
 TEST(Profile, ComesBackFromItsTextAsItWas) { EXPECT_EQ(parse_profile(print_profile(example())), example()); }
+
+TEST(Profile, KeepsWhetherTheMachineWasBusy) {
+  Profile noisy = example();
+  EXPECT_FALSE(noisy.noisy());
+  noisy.disagreement = 2.5;
+  EXPECT_TRUE(parse_profile(print_profile(noisy)).noisy());
+  EXPECT_EQ(parse_profile(print_profile(noisy)), noisy);
+  EXPECT_THAT(noise_text(noisy), HasSubstr("differ 2.5 times in the median"));
+  EXPECT_EQ(noise_text(example()), "");
+}
 
 TEST(Profile, ADamagedTextIsADataError) {
   const std::string whole = print_profile(example());
