@@ -1,7 +1,7 @@
 // Synthetic data: images of any shape that need no files and can be learnt.
 //
 // Each class is a pattern of random tiles; an image is its class's pattern plus noise. Everything follows from the
-// seed; sample i is the same however many are asked for. Generated once, when opened.
+// seed; sample i is the same however many are asked for. Each image is made when it is first asked for, and kept.
 #pragma once
 
 #include <string_view>

@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <set>
 #include <string>
+#include <thread>
 
 namespace paceline {
 namespace {
@@ -49,6 +51,28 @@ TEST(Synthetic, FollowsFromItsSeedAlone) {
   auto longer = make_synthetic(shape, 10, 30, 5, "train").pixels;
   longer.resize(images.pixels.size());
   EXPECT_EQ(images.pixels, longer);
+}
+
+TEST(Synthetic, OpeningALargeSetMakesNoImageYet) {
+  const DatasetPair data = open_synthetic({.train_samples = 400'000, .test_samples = 400'000, .classes = 7});
+  EXPECT_EQ(data.test->size(), 400'000u);  // 1.2 GB each
+  const std::vector<uint8_t> last = copy(*data.test, 399'999);
+  EXPECT_EQ(data.test->label(399'999), 399'999 % 7);
+  EXPECT_EQ(copy(*data.test, 399'999), last);
+}
+
+TEST(Synthetic, ThreadsThatAskForTheSameImagesGetTheSame) {
+  const LabelledImages images = make_synthetic({3, 8, 8}, 10, 100, 1, "train");
+  const DatasetPair data = open_synthetic({.train_samples = 100, .image_size = 8});
+  std::vector<std::vector<uint8_t>> seen(4);
+  {
+    std::vector<std::jthread> threads;
+    for (std::vector<uint8_t>& pixels : seen)
+      threads.emplace_back([&] {
+        for (size_t i = 0; i < 100; ++i) std::ranges::copy(data.train->image(i, {}), std::back_inserter(pixels));
+      });
+  }
+  for (const std::vector<uint8_t>& pixels : seen) EXPECT_EQ(pixels, images.pixels);
 }
 
 TEST(Synthetic, TrainAndTestShareNoImage) {
