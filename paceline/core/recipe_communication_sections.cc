@@ -105,7 +105,7 @@ std::vector<DeclaredSection> communication_sections() {
        .range = at_least(0), .applies = with("sync.rate", {"barzilai_borwein"})},
       {.name = "slowdown", .member = [](auto& r) -> auto& { return r.sync.slowdown; },
        .meaning = "for experiments: how many times longer each worker or rank takes for its step, the first one first; 1 for those not given",
-       .range = from_to(1, 1e3)},
+       .range = from_to(1, 100)},
       {.name = "lease_seconds", .member = [](auto& r) -> auto& { return r.sync.lease_seconds; },
        .meaning = "a worker that is silent for so long is taken for dead, and its samples go to others",
        .range = from_to(1, 86400), .unit = "s", .applies = except("sync.policy", {"allreduce", "local_sgd", "stale_allreduce"})},

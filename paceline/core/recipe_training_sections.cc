@@ -103,7 +103,7 @@ std::vector<DeclaredSection> training_sections() {
        .meaning = "the numbers of forward and backward; weights and updates are always f32. f16 needs device = \"cuda\"",
        .words = {"f32", "bf16", "f16"}},
       {.name = "threads", .member = [](auto& r) -> auto& { return r.train.threads; },
-       .meaning = "threads that compute, on the CPU; 0: one per core",
+       .meaning = "threads that compute, on the CPU; 0: the rank's share of the cores that it may use (affinity, cgroup, SLURM_CPUS_PER_TASK), at most OMP_NUM_THREADS",
        .range = from_to(0, kMostThreads), .unit = "threads"},
       {.name = "eval_every_epochs", .member = [](auto& r) -> auto& { return r.train.eval_every_epochs; },
        .meaning = "how often to evaluate; the end is always evaluated",

@@ -18,6 +18,7 @@
 
 #include "paceline/core/check.h"
 #include "paceline/core/file.h"
+#include "paceline/core/usable_cores.h"
 
 namespace paceline {
 namespace {
@@ -90,7 +91,7 @@ void decode_block(size_t first, std::span<uint8_t> pixels, size_t image_bytes, c
     }
   };
   {
-    const size_t threads = std::min<size_t>(std::max(1u, std::thread::hardware_concurrency()), count);
+    const size_t threads = std::min<size_t>(static_cast<size_t>(cores_of(usable_cores())), count);
     std::vector<std::jthread> others;
     for (size_t i = 1; i < threads; ++i) others.emplace_back(work);
     work();

@@ -1,8 +1,6 @@
 #include "paceline/gradients/overlap.h"
 
-#include <thread>
-
-#include "paceline/core/pinning.h"
+#include "paceline/core/usable_cores.h"
 
 namespace paceline {
 
@@ -18,12 +16,8 @@ bool cores_are_left(std::span<const RankCores> ranks) {
 
 bool overlap_pays(Group& group, int threads) {
   if (group.topology().hosts() > 1) return true;
-  const std::vector<int> cores = allowed_cores();
-  RankCores mine = {.count = static_cast<int64_t>(std::thread::hardware_concurrency()), .computing = threads};
-  if (!cores.empty()) {  // known
-    mine.first = cores.front();
-    mine.count = static_cast<int64_t>(cores.size());
-  }
+  const UsableCores cores = usable_cores();
+  RankCores mine = {.first = strictest(cores).of, .count = cores_of(cores), .computing = threads};
   std::vector<RankCores> all(static_cast<size_t>(group.size()));
   constexpr size_t kNumbers = sizeof(RankCores) / sizeof(int64_t);
   group.all_gather({&mine, kNumbers, DType::i64}, {all.data(), kNumbers * all.size(), DType::i64});

@@ -2,12 +2,14 @@
 
 #include <c10/core/impl/VirtualGuardImpl.h>
 
-#include <thread>
+#include <vector>
 
 #include "paceline/collectives/sum_over_ranks.h"
 #include "paceline/comm/device_sharing.h"
 #include "paceline/core/clock.h"
 #include "paceline/core/error.h"
+#include "paceline/core/log.h"
+#include "paceline/core/usable_cores.h"
 #include "paceline/models/initialise.h"
 #include "paceline/models/layers.h"
 #include "paceline/train/step_graph.h"
@@ -137,6 +139,7 @@ std::unique_ptr<Reducer> build_reducer(const Recipe& recipe, const Catalog& cata
   options.algorithm = comm.algorithm;
   options.timeline = timeline;
   options.stored_plan = stored_plan;
+  options.hybrid.warn = [](const std::string& text) { Log(stderr_console()).warning("{}", text); };
   auto codec = build_codec(recipe, catalog, group.size());
   if (comm.codec != "none" && group.size() > 1 && recipe.train.device != "cpu" && !codec->half_wire())
     recipe.refuse("comm.codec",
@@ -178,11 +181,16 @@ void synchronise_batch_norm(const Recipe& recipe, Model& model, Group& group, in
   }
 }
 
-int threads_per_rank(const Recipe& recipe, const Group& group) {
+int threads_per_rank(const Recipe& recipe, Group& group) {
   if (recipe.train.threads > 0) return static_cast<int>(recipe.train.threads);
+  UsableCores mine = usable_cores();
+  std::vector<UsableCores> all(static_cast<size_t>(group.size())), here;
+  constexpr size_t kNumbers = sizeof(UsableCores) / sizeof(int64_t);
+  group.all_gather({&mine, kNumbers, DType::i64}, {all.data(), kNumbers * all.size(), DType::i64});
   const Topology& topology = group.topology();
-  const auto ranks_here = static_cast<int>(topology.ranks_of(topology.host_of(group.rank())).size());
-  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / ranks_here);
+  for (const int rank : topology.ranks_of(topology.host_of(group.rank())))
+    here.push_back(all[static_cast<size_t>(rank)]);
+  return threads_of(mine, here);
 }
 
 }  // namespace paceline

@@ -33,8 +33,9 @@ std::unique_ptr<LossScaler> build_loss_scaler(const Recipe& recipe, torch::Devic
 // Where the recipe wants it, the model's batch normalisation is over all ranks from now on. The group must outlive it.
 // `exchange_ns`: what statistics take to travel is added to it, within forward and backward.
 void synchronise_batch_norm(const Recipe& recipe, Model& model, Group& group, int64_t& exchange_ns);
-// train.threads, or this host's cores shared among its ranks.
-int threads_per_rank(const Recipe& recipe, const Group& group);
+// train.threads, or this rank's share of the cores that the ranks of its host may use (core/usable_cores.h). Every rank
+// of the group calls it.
+int threads_per_rank(const Recipe& recipe, Group& group);
 // Where this rank computes; a CUDA device becomes the current one of this thread. Ranks of a host take its devices in
 // turn, and share them where there are too few.
 torch::Device open_device(const Recipe& recipe, const Group& group);

@@ -135,8 +135,8 @@ void Trainer::begin() {
                 with_commas(static_cast<uint64_t>(length_.steps)), length_.steps == 1 ? "" : "s",
                 with_commas(global_batch()));
     if (group_.size() > 1)
-      log()->info("{} ranks over {}, {} thread{} each; {}", group_.size(), group_.engine(),
-                  threads_per_rank(recipe_, group_), threads_per_rank(recipe_, group_) == 1 ? "" : "s", plan_text());
+      log()->info("{} ranks over {}, {} thread{} each; {}", group_.size(), group_.engine(), at::get_num_threads(),
+                  at::get_num_threads() == 1 ? "" : "s", plan_text());
     warn_of_codec();
     warn_of_lars();
   }

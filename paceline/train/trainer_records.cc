@@ -1,4 +1,6 @@
 // What a Trainer writes down of its run: metrics, the trace, the summary.
+#include <ATen/Parallel.h>
+
 #include <cmath>
 
 #include "paceline/collectives/group_text.h"
@@ -36,7 +38,12 @@ void Trainer::record_window() {
     }
     recorder_->record("train", state_.step, epoch(), state_.train_seconds, values);
   }
-  if (log() && costs.straggler) log()->warning("{}", *costs.straggler);
+  if (log() && costs.straggler) {
+    if (recipe_.sync.slowdown.empty())
+      log()->warning("{}", *costs.straggler);
+    else
+      log()->info("a rank is slower than the others, as sync.slowdown asks");
+  }
 }
 
 void Trainer::record_layers(const std::vector<LayerFigures>& layers) {
@@ -72,7 +79,7 @@ Summary Trainer::summarise() {
                      .ending = ending_,
                      .parameters = parameter_count(*model_),
                      .ranks = group_.size(),
-                     .threads = threads_per_rank(recipe_, group_),
+                     .threads = at::get_num_threads(),
                      .rate = recipe_.optimizer.rate,
                      .seed = recipe_.train.seed,
                      .global_batch = static_cast<int64_t>(global_batch()),
@@ -91,7 +98,7 @@ Summary Trainer::summarise() {
                      .train_loss = state_.train_loss,
                      .test_loss = state_.test_loss,
                      .test_accuracy = state_.test_accuracy,
-                     .test_top5 = state_.test_top5,
+                     .test_top5 = data_.train->classes() > 5 ? state_.test_top5 : -1,  // of 5 it is always 1
                      .best_accuracy = state_.best_accuracy,
                      .target_seconds = state_.target_seconds,
                      .target_epoch = state_.target_epoch,
