@@ -7,6 +7,7 @@
 
 #include "paceline/comm/engine_local.h"
 #include "paceline/core/log.h"
+#include "paceline/core/stored_recipe.h"
 #include "paceline/models/state.h"
 #include "paceline/optim/weight_average.h"
 #include "paceline/schedule/from_recipe.h"

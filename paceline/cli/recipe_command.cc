@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "paceline/cli/recipe_plot_command.h"
+#include "paceline/core/recipe_effects.h"
 #include "paceline/core/recipe_keys.h"
 
 namespace paceline {
@@ -88,7 +89,7 @@ std::string recipe_json(const Recipe& recipe) {
   Json sections;
   for (const DeclaredSection& section : declared_sections()) {
     for (const DeclaredKey& key : section.keys) {
-      if (!key.applies.holds(recipe)) continue;  // as print_recipe
+      if (!may_be_given(key, recipe)) continue;  // as print_recipe
       std::visit([&](const auto& value) { sections[section.name][key.name] = value; }, key.member.get(recipe));
     }
   }

@@ -5,31 +5,33 @@
 #include <cmath>
 
 #include "paceline/core/nearest.h"
+#include "paceline/core/recipe_effects.h"
 #include "paceline/core/recipe_keys.h"
 
 namespace paceline {
 namespace {
 
-// "it is 32 at r.toml:3:1": what a key is and where that was said, as the reason for refusing another one.
-std::string it_is(const Recipe& recipe, const std::string& full_name) {
+// "is 32 at r.toml:3:1": what a key is and where that was said, as the reason for refusing another one.
+std::string is(const Recipe& recipe, const std::string& full_name) {
   const DeclaredKey& key = *find_key(full_name);
   const auto place = recipe.written.find(full_name);
   const std::string said = place == recipe.written.end() ? "by default" : "at " + place->second;
-  return fmt::format("it is {} {}", print_value(key, key.member.get(recipe)), said);
+  return fmt::format("is {} {}", print_value(key, key.member.get(recipe)), said);
 }
+std::string it_is(const Recipe& recipe, const std::string& full_name) { return "it " + is(recipe, full_name); }
 
 class Contradictions {
  public:
   explicit Contradictions(const Recipe& recipe) : recipe_(recipe) {}
 
-  std::vector<std::string> find() {
+  std::vector<std::string> find(Effects effects) {
     check_batch();
     check_batch_phases();
     check_precision();
     check_codec();
     check_optimizer();
     check_found_rate();
-    check_every_key_applies();
+    if (effects == Effects::required) check_every_key_has_an_effect();
     check_length();
     check_milestones();
     return std::move(found_);
@@ -167,11 +169,19 @@ class Contradictions {
              it_is(recipe_, "comm.codec"));
   }
 
-  void check_every_key_applies() {
+  void check_every_key_has_an_effect() {
     for (const DeclaredSection& section : declared_sections()) {
       for (const DeclaredKey& key : section.keys) {
-        if (!given(key.full_name()) || key.applies.holds(recipe_) || key.full_name() == "batch.global") continue;
-        refuse(key.full_name(), "applies only with {} ({})", key.applies.text(), it_is(recipe_, key.applies.key));
+        const std::string name = key.full_name();
+        if (!key.applies.holds(recipe_)) {
+          if (given(name) && name != "batch.global")
+            refuse(name, "applies only with {} ({}){}", key.applies.text(), it_is(recipe_, key.applies.key),
+                   way_out(name, key.applies.key));
+        } else if (const KeyWithoutEffect* const entry = refused_by_mode(key, recipe_)) {
+          const std::string decides(entry->decides);
+          refuse(name, "has no effect {}: {} ({} {}){}", entry->where, entry->reason, decides, is(recipe_, decides),
+                 way_out(name, decides));
+        }
       }
     }
   }
@@ -274,6 +284,8 @@ bool is_known_and_not_sgd(const std::string& optimizer) {
   return std::ranges::count(not_sgd, optimizer) > 0;
 }
 
-std::vector<std::string> contradictions(const Recipe& recipe) { return Contradictions(recipe).find(); }
+std::vector<std::string> contradictions(const Recipe& recipe, Effects effects) {
+  return Contradictions(recipe).find(effects);
+}
 
 }  // namespace paceline

@@ -112,7 +112,7 @@ std::vector<DeclaredSection> communication_sections() {
     }},
     {"checkpoint", "What can be resumed.", {
       {.name = "every_steps", .member = [](auto& r) -> auto& { return r.checkpoint.every_steps; },
-       .meaning = "how often to write one; 0: after each epoch. One is always written at the end",
+       .meaning = "how often to write one (on a parameter server: when the chief next looks, five times a second); 0: after each epoch. One is always written at the end",
        .range = from_to(0, kMostSteps), .unit = "steps"},
       {.name = "keep", .member = [](auto& r) -> auto& { return r.checkpoint.keep; },
        .meaning = "how many to keep; older ones are removed",

@@ -47,7 +47,8 @@ struct KeyRange {
   bool contains(double value) const;
 };
 
-// When a key has any effect. Given in another case it is refused: nothing is silently ignored.
+// The value of another key with which a key has any effect. Given without it, the key is refused. Where a whole mode of
+// a run leaves a key without effect, recipe_effects.h says so.
 struct KeyCondition {
   enum class Kind { always, one_of, none_of, positive, zero };
   Kind kind = Kind::always;
@@ -95,8 +96,10 @@ std::string_view name_of(KeyType type);                      // "list of numbers
 // recipe_check.cc
 // What is wrong with a single number, size or word for this key: "-0.1 is out of range (allowed: > 0)".
 std::optional<std::string> refusal(const DeclaredKey& key, const RecipeValue& value);
-// What is wrong with keys that are right each alone: they contradict or do not apply. Whole messages.
-std::vector<std::string> contradictions(const Recipe& recipe);
+// What is wrong with keys that are right each alone: they contradict, or a key that is given has no effect (unless any
+// effect will do). Whole messages.
+enum class Effects { required, any };
+std::vector<std::string> contradictions(const Recipe& recipe, Effects effects = Effects::required);
 
 bool is_known_and_not_sgd(const std::string& optimizer);  // a program may add optimizers of its own
 

@@ -13,8 +13,10 @@
 #include "paceline/core/bytes.h"
 #include "paceline/core/check.h"
 #include "paceline/core/error.h"
+#include "paceline/core/file.h"
 #include "paceline/core/nearest.h"
 #include "paceline/core/recipe_keys.h"
+#include "paceline/core/stored_recipe.h"
 
 namespace paceline {
 namespace {
@@ -118,11 +120,11 @@ class RecipeParser {
     }
   }
 
-  Recipe finish() {
+  Recipe finish(Effects effects) {
     throw_problems();
     leave_out_what_overrides_replace();
     settle_defaults();
-    const std::vector<std::string> found = contradictions(recipe_);
+    const std::vector<std::string> found = contradictions(recipe_, effects);
     if (!found.empty()) throw RecipeError(fmt::format("{}", fmt::join(found, "\n")));
     if (recipe_.batch.local != 0) recipe_.batch.global = 0;
     return std::move(recipe_);
@@ -363,7 +365,17 @@ Recipe parse_recipe(std::string_view toml, const std::string& file_name, const s
   RecipeParser parser(file_name);
   parser.read_file(toml);
   for (const std::string& text : overrides) parser.read_override(text);
-  return parser.finish();
+  return parser.finish(Effects::required);
+}
+
+Recipe parse_stored_recipe(std::string_view toml, const std::string& file_name) {
+  RecipeParser parser(file_name);
+  parser.read_file(toml);
+  return parser.finish(Effects::any);
+}
+
+Recipe read_stored_recipe(const std::filesystem::path& file) {
+  return parse_stored_recipe(read_file(file), file.string());
 }
 
 }  // namespace paceline

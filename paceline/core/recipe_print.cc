@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "paceline/core/bytes.h"
+#include "paceline/core/recipe_effects.h"
 #include "paceline/core/recipe_keys.h"
 
 namespace paceline {
@@ -13,10 +14,11 @@ constexpr std::string_view kIntroduction = R"(# The keys of a recipe
 <!-- Made by `paceline recipe keys --markdown > docs/recipe.md`; the source is paceline/core/recipe_*_sections.cc. -->
 
 A recipe is a [TOML](https://toml.io) file. A key that is not given has its default; an unknown key, a value that is not
-allowed and a key without effect are errors. `--set section.key=value` on the command line goes before the file: the
-value is TOML, and a bare word counts as text (`--set train.device=cuda`); `--set section.key=default` leaves a key of the
-file out. `batch.global` and `batch.local` say the same thing in two ways, so setting one replaces the other. `paceline
-recipe show RECIPE` prints a recipe with all its keys.
+allowed and a key without effect are errors. Where a policy or a model leaves a key without effect, "no effect ..." below
+says so, and the key is refused there ([keys and modes](design/keys_and_modes.md)). `--set section.key=value` on the
+command line goes before the file: the value is TOML, and a bare word counts as text (`--set train.device=cuda`);
+`--set section.key=default` leaves a key of the file out. `batch.global` and `batch.local` say the same thing in two
+ways, so setting one replaces the other. `paceline recipe show RECIPE` prints a recipe with all its keys.
 
 - **number**: with or without a fraction. Epochs are real numbers everywhere: 0.5 is half a pass over the data.
 - **size**: a number of bytes, or text with a unit. K, M and G are decimal, KiB, MiB and GiB binary: `"4MiB"`.
@@ -73,7 +75,7 @@ std::string print_recipe(const Recipe& recipe) {
   for (const DeclaredSection& section : declared_sections()) {
     text += fmt::format("{}[{}]\n", text.empty() ? "" : "\n", section.name);
     for (const DeclaredKey& key : section.keys) {
-      if (!key.applies.holds(recipe)) continue;  // parsing would refuse it
+      if (!may_be_given(key, recipe)) continue;  // parsing would refuse it
       text += fmt::format("{} = {}\n", key.name, print_value(key, key.member.get(recipe)));
     }
   }
@@ -91,6 +93,16 @@ std::vector<std::string> recipe_changes(const Recipe& before, const Recipe& afte
   return changes;
 }
 
+namespace {
+
+// "; no effect on a parameter server": what the documentation of a key ends with.
+std::string without_effect(const DeclaredKey& key) {
+  const std::string where = no_effect_text(key.full_name());
+  return where.empty() ? "" : "; no effect " + where;
+}
+
+}  // namespace
+
 std::vector<RecipeKey> recipe_keys() {
   std::vector<RecipeKey> keys;
   for (const DeclaredSection& section : declared_sections()) {
@@ -101,7 +113,7 @@ std::vector<RecipeKey> recipe_keys() {
                       .default_value = print_value(key, key.member.get(Recipe{})),
                       .allowed = key.allowed(),
                       .unit = key.unit,
-                      .meaning = key.meaning,
+                      .meaning = key.meaning + without_effect(key),
                       .applies = key.applies.text()});
     }
   }

@@ -41,7 +41,7 @@ std::vector<DeclaredSection> training_sections() {
        .meaning = "height and width of the images made up",
        .range = from_to(1, 4096), .unit = "pixels", .applies = with("data.name", {"synthetic"})},
       {.name = "loader_threads", .member = [](auto& r) -> auto& { return r.data.loader_threads; },
-       .meaning = "threads that prepare batches",
+       .meaning = "threads that prepare batches; on a parameter server those of the test set only",
        .range = from_to(1, kMostThreads), .unit = "threads"},
       {.name = "prefetch_batches", .member = [](auto& r) -> auto& { return r.data.prefetch_batches; },
        .meaning = "batches prepared ahead",

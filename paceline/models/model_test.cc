@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include "paceline/core/error.h"
+#include "paceline/core/recipe.h"
 #include "paceline/models/initialise.h"
+#include "paceline/models/layers.h"
 #include "paceline/models/state.h"
 
 namespace paceline {
@@ -73,6 +75,39 @@ TEST_P(EveryModelTest, RefusesASmallerImage) {
   const Registry<ModelInfo> models = builtin_models();
   const int64_t size = models.at(GetParam()).smallest_input - 1;
   EXPECT_THROW(make_model(models, GetParam(), {.image_size = size}), UsageError);
+}
+
+// Recipes are refused for a model (core/recipe_effects.h) what it does not have, and nothing else.
+TEST_P(EveryModelTest, HasWhatItsRecipesMaySet) {
+  const Registry<ModelInfo> models = builtin_models();
+  const int64_t size = models.at(GetParam()).smallest_input;
+  const auto model = make_model(models, GetParam(), {.classes = 7, .image_size = size});
+  initialise(*model, "kaiming", 1);
+  bool normalises = false, has_residual_blocks = false;
+  for (const auto& module : model->modules()) {
+    const auto* const layer = dynamic_cast<const BatchNorm2d*>(module.get());
+    normalises |= layer != nullptr;
+    has_residual_blocks |= layer != nullptr && layer->initial_gamma() == 0;
+  }
+  model->train();
+  const torch::NoGradGuard no_grad;
+  const torch::Tensor images = torch::linspace(-1, 1, 6 * size * size).reshape({2, 3, size, size}).sin();
+  torch::manual_seed(1);
+  const torch::Tensor logits = model->forward(images);
+  torch::manual_seed(2);
+  const bool drops = !logits.equal(model->forward(images));
+
+  const auto is_refused = [](const std::string& key) {
+    try {
+      parse_recipe("", "r.toml", {"model.name=" + GetParam(), key});
+      return false;
+    } catch (const RecipeError&) {
+      return true;
+    }
+  };
+  EXPECT_EQ(is_refused("model.zero_gamma=false"), !has_residual_blocks);
+  EXPECT_EQ(is_refused("batch_norm.statistics=last_iteration"), !normalises);
+  EXPECT_EQ(is_refused("model.dropout=0.25"), !drops);
 }
 
 INSTANTIATE_TEST_SUITE_P(Builtin, EveryModelTest, testing::ValuesIn(builtin_models().names()),

@@ -86,10 +86,11 @@ Summary Chief::run() {
   recorder_ = std::make_unique<Recorder>(options_.run_folder.root, recorded_step_);
   while (ending_.empty()) {
     const double epoch_before = epoch();
+    const int64_t step_before = state_.step;
     look(/*weights=*/false);
     const bool to_come = state_.cursor_samples < plan_.coordinator.plan.total_samples;  // the last line has all news
     if (to_come && state_.step - recorded_step_ >= recipe_.train.log_every_steps) record();
-    do_what_is_due(epoch_before);
+    do_what_is_due(step_before, epoch_before);
     show_progress();
     if (recipe_.train.target_accuracy > 0 && state_.target_seconds >= 0) {
       ending_ = "target";
@@ -117,11 +118,11 @@ Summary Chief::run() {
 }
 
 // A checkpoint comes after the evaluation of its time, whose results it holds.
-void Chief::do_what_is_due(double epoch_before) {
+void Chief::do_what_is_due(int64_t step_before, double epoch_before) {
   if (evaluating_ && evaluation_is_done()) end_evaluation();
   if (seen_.over) return;  // what is done at the end is due then
   evaluation_due_ |= passes_multiple(epoch_before, epoch(), recipe_.train.eval_every_epochs);
-  checkpoint_due_ |= passes_multiple(epoch_before, epoch(), 1);
+  checkpoint_due_ |= checkpoint_is_due(step_before, epoch_before);
   if (evaluating_) return;
   if (evaluation_due_) {
     evaluation_due_ = false;
@@ -151,6 +152,12 @@ void Chief::check_state_of_servers() {
       fmt::format("the servers are in the middle of a run (update {}, {} samples used): look after it again with "
                   "--resume and its --out, or stop the servers and begin anew with 'paceline serve --fresh'",
                   seen_.first_update + seen_.version, seen_.used_samples));
+}
+
+bool Chief::checkpoint_is_due(int64_t step_before, double epoch_before) const {
+  const int64_t every_steps = recipe_.checkpoint.every_steps;
+  return every_steps > 0 ? state_.step / every_steps > step_before / every_steps
+                         : passes_multiple(epoch_before, epoch(), 1);
 }
 
 // Workers tell what they have seen of batch statistics now and then, and once more before they leave: without that the

@@ -62,7 +62,8 @@ class Chief {
 
  private:
   void check_state_of_servers();
-  void do_what_is_due(double epoch_before);
+  void do_what_is_due(int64_t step_before, double epoch_before);
+  bool checkpoint_is_due(int64_t step_before, double epoch_before) const;
   void wait_for_last_words();
   // What the servers have; `weights` and the workers' mean statistics go into the model.
   void look(bool weights);

@@ -7,6 +7,7 @@
 #include <future>
 #include <limits>
 #include <mutex>
+#include <thread>
 
 #include "paceline/core/file.h"
 #include "paceline/core/test_folder.h"
@@ -113,7 +114,7 @@ class ChiefTest : public ::testing::Test {
   const MemoryFolder folder_;
   Lines lines_;
   Log log_{[this](std::string_view line) { lines_.add(line); }};
-  const Recipe recipe_;
+  Recipe recipe_;
   const DatasetPair data_;
   FlatModel flat_;
   const ServerPlan plan_;
@@ -165,6 +166,30 @@ TEST_F(ChiefTest, WeightsThatAreNotFiniteEndTheRunWithoutACheckpoint) {
     EXPECT_THAT(error.what(), HasSubstr("is not finite on the servers: the run diverged"));
   }
   EXPECT_TRUE(checkpoints().all().empty());
+}
+
+// The worker stays in the first epoch until the chief has done what is due there.
+TEST_F(ChiefTest, EvaluatesRecordsAndKeepsCheckpointsWithinAnEpoch) {
+  recipe_.train.eval_every_epochs = 0.5;
+  recipe_.train.log_every_steps = 2;
+  recipe_.checkpoint.every_steps = 3;
+  start_server();
+  std::future<Summary> chief = start_chief();
+  ServerWorker worker({.servers = {server_->address()}, .map = plan_.map, .run = "small"});
+  std::vector<float> parameters(flat_.count());
+  const std::vector<float> gradient(flat_.count(), 0.0f);
+  std::optional<Assignment> next = worker.join(parameters);
+  for (int step = 0; step < 3; ++step) next = worker.push(gradient, next->lease.range.size(), 0.1, parameters);
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  while (checkpoints().all().empty() && std::chrono::steady_clock::now() < until)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  ASSERT_EQ(checkpoints().all().size(), 1u);
+  EXPECT_EQ(checkpoints().all().front().step, 3);
+  EXPECT_THAT(lines_.text(), HasSubstr("epoch 0.75 "));
+  EXPECT_THAT(read_file(folder_.path() / "run" / "metrics.jsonl"), HasSubstr("{\"kind\":\"train\",\"step\":3,"));
+  while (next) next = worker.push(gradient, next->lease.range.size(), 0.1, parameters);
+  worker.leave();
+  EXPECT_EQ(chief.get().steps, 8);
 }
 
 TEST_F(ChiefTest, AStateThatCannotBeReadIsNamed) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "paceline/core/recipe_effects.h"
 #include "paceline/optim/parameter.h"
 #include "paceline/schedule/from_recipe.h"
 #include "paceline/train/run_length.h"
@@ -24,6 +25,7 @@ std::string merge_of(const Recipe::Sync& sync) {
 }
 
 void refuse_what_servers_cannot(const Recipe& recipe) {
+  require_values_of_mode(recipe);
   const auto refuse = [&](const char* key, const std::string& what) {
     recipe.refuse(key, fmt::format("{} with sync.policy = \"{}\"", what, recipe.sync.policy));
   };
@@ -33,13 +35,6 @@ void refuse_what_servers_cannot(const Recipe& recipe) {
     refuse("optimizer.name", fmt::format("'{}' does not go (a server has {})", optimizer, fmt::join(known, ", ")));
   if (is_progressive(recipe) && optimizer != "sgd" && merge_of(recipe.sync) != "drop")
     refuse("optimizer.name", "late gradients are merged into the momentum of sgd: use it, or sync.merge = \"drop\",");
-  if (recipe.optimizer.clip_norm > 0) refuse("optimizer.clip_norm", "gradients are not clipped");
-  if (recipe.optimizer.average > 0) refuse("optimizer.average", "weights are not averaged");
-  if (recipe.schedule.momentum != "constant") refuse("schedule.momentum", "the momentum is constant");
-  if (recipe.precision.loss_scaling != "none") refuse("precision.loss_scaling", "there is no loss scaling");
-  if (recipe.batch_norm.sync) refuse("batch_norm.sync", "workers do not wait for each other's statistics");
-  if (recipe.batch.fill > 0) refuse("batch.fill", "all workers share every batch");
-  if (updates_alone(recipe) && !recipe.batch.milestones.empty()) refuse("batch.milestones", "the batch stays as it is");
   const std::string& codec = recipe.comm.codec;
   if (codec != "none" && codec != "fp16" && codec != "bf16" && codec != "int8")
     refuse("comm.codec",
@@ -128,7 +123,9 @@ uint64_t own_batch(const Recipe& recipe, int workers) {
 }
 
 std::string plan_remark(const Recipe& recipe) {
-  if (is_asynchronous(recipe) && recipe.optimizer.momentum > 0 && recipe.optimizer.name == "sgd")
+  const std::string& optimizer = recipe.optimizer.name;
+  const bool has_momentum = optimizer == "sgd" || optimizer == "lars" || optimizer == "rmsprop";
+  if (is_asynchronous(recipe) && recipe.optimizer.momentum > 0 && has_momentum)
     return fmt::format("{}: the server's momentum is 0: gradients that are applied late act as one",
                        recipe.sync.policy);
   return "";

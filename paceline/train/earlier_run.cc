@@ -7,6 +7,7 @@
 
 #include "paceline/core/error.h"
 #include "paceline/core/file.h"
+#include "paceline/core/stored_recipe.h"
 
 namespace paceline {
 
@@ -23,15 +24,15 @@ EarlierRun find_earlier_run(const RunFolder& folder) {
 
 Recipe recipe_of(const CheckpointRef& checkpoint, const RunFolder& folder) {
   const std::string text = texts_of(checkpoint).recipe;
-  if (text.empty()) return read_recipe(folder.recipe());
-  return parse_recipe(text, (checkpoint.folder / "recipe.toml").string());
+  if (text.empty()) return read_stored_recipe(folder.recipe());
+  return parse_stored_recipe(text, (checkpoint.folder / "recipe.toml").string());
 }
 
 void require_recipe_as_written(const RunFolder& folder) {
   const std::vector<CheckpointRef> checkpoints = CheckpointStore(folder.checkpoints(), /*keep=*/1).all();
   for (const CheckpointRef& checkpoint : checkpoints | std::views::reverse) {
     if (!has_intact_recipe(checkpoint)) continue;
-    const auto changes = recipe_changes(recipe_of(checkpoint, folder), read_recipe(folder.recipe()));
+    const auto changes = recipe_changes(recipe_of(checkpoint, folder), read_stored_recipe(folder.recipe()));
     if (changes.empty()) return;
     throw RecipeError(
         fmt::format("{0} is not what {1} was written with ({2}); to go on as the run was, use "

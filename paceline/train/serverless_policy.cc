@@ -1,9 +1,8 @@
 #include "paceline/train/serverless_policy.h"
 
-#include <fmt/format.h>
-
 #include "paceline/comm/engine_local.h"
 #include "paceline/core/error.h"
+#include "paceline/core/recipe_effects.h"
 #include "paceline/optim/parameter.h"
 
 namespace paceline {
@@ -15,19 +14,10 @@ bool averages_replicas(const Recipe& recipe, const Group& group) {
 bool applies_late(const Recipe& recipe) { return recipe.sync.policy == "stale_allreduce"; }
 
 void refuse_what_does_not_go(const Recipe& recipe) {
-  const auto refuse = [&](const char* key, const std::string& what) {
-    recipe.refuse(key, fmt::format("{} with sync.policy = \"{}\"", what, recipe.sync.policy));
-  };
-  if (recipe.precision.loss_scaling != "none")
-    refuse("precision.loss_scaling", applies_late(recipe)
-                                         ? "there is none: a scale would have changed before its gradients are applied,"
-                                         : "there is none: every rank would have a scale of its own,");
-  if (recipe.comm.codec != "none")
-    refuse("comm.codec", applies_late(recipe) ? "gradients travel as they are (none)"
-                                              : "parameters travel, which a codec would change: use none");
-  if (recipe.batch_norm.sync) refuse("batch_norm.sync", "ranks do not wait for each other's statistics");
+  require_values_of_mode(recipe);
   if (applies_late(recipe) && recipe.train.device != "cpu")
-    refuse("train.device", "gradients are summed on the CPU: use device = \"cpu\"");
+    recipe.refuse("train.device",
+                  "gradients are summed on the CPU with sync.policy = \"stale_allreduce\": use device = \"cpu\"");
 }
 
 FlatSumOptions sum_options(const Recipe& recipe, const std::string& stored_plan) {

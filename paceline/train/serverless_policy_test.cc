@@ -244,7 +244,7 @@ TEST(StaleAllReduce, WhatDoesNotGoIsRefused) {
   EXPECT_THAT(refusal(2, stale(1, {"precision.loss_scaling=static"})),
               AllOf(HasSubstr("precision.loss_scaling"), HasSubstr("sync.policy = \"stale_allreduce\"")));
   EXPECT_THAT(refusal(2, stale(1, {"comm.codec=int8"})),
-              AllOf(HasSubstr("comm.codec"), HasSubstr("gradients travel as they are (none)")));
+              AllOf(HasSubstr("comm.codec"), HasSubstr("gradients travel as they are; use \"none\"")));
   EXPECT_THAT(refusal(2, stale(1, {"batch_norm.sync=true"})), HasSubstr("batch_norm.sync"));
   EXPECT_THAT(refusal(2, stale(1, {"comm.algorithm=rings"})), HasSubstr("comm.algorithm"));
 }

@@ -8,6 +8,7 @@
 #include "paceline/collectives/platforms.h"
 #include "paceline/core/file.h"
 #include "paceline/core/number_text.h"
+#include "paceline/core/stored_recipe.h"
 #include "paceline/data/sampler.h"
 #include "paceline/optim/lars_share.h"
 #include "paceline/optim/weight_average.h"
@@ -34,6 +35,17 @@ EarlierRun earlier_run(const TrainerOptions& options, const Group& group) {
     throw UsageError(fmt::format("{} holds checkpoints of a run already; resume that, or choose another folder",
                                  folder.root.string()));
   return {};
+}
+
+// Keys that are given and need several ranks. A recipe holds for any number of them, so that is no mistake.
+std::string keys_about_ranks(const Recipe& recipe) {
+  std::vector<std::string> keys;
+  for (const auto& [key, place] : recipe.written) {
+    const bool about_ranks = key.starts_with("comm.") || key == "batch.fill" || key == "batch.fills" ||
+                             key == "batch_norm.sync" || key == "sync.interval";
+    if (about_ranks) keys.push_back(key);
+  }
+  return fmt::format("{}", fmt::join(keys, ", "));
 }
 
 Recipe of_all_ranks(Recipe recipe, Group& group) {
@@ -137,6 +149,8 @@ void Trainer::begin() {
     if (group_.size() > 1)
       log()->info("{} ranks over {}, {} thread{} each; {}", group_.size(), group_.engine(), at::get_num_threads(),
                   at::get_num_threads() == 1 ? "" : "s", plan_text());
+    if (const std::string keys = keys_about_ranks(recipe_); group_.size() == 1 && !keys.empty())
+      log()->info("one rank: {} have no effect", keys);
     warn_of_codec();
     warn_of_lars();
   }

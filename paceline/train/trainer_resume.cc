@@ -3,6 +3,7 @@
 
 #include "paceline/collectives/group_text.h"
 #include "paceline/core/file.h"
+#include "paceline/core/stored_recipe.h"
 #include "paceline/train/trainer.h"
 
 namespace paceline {
