@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <vector>
 
 #include "paceline/core/error.h"
@@ -13,11 +14,15 @@ void require(bool condition, const std::string& model, const std::string& what) 
   if (!condition) throw UsageError(fmt::format("model '{}': {}", model, what));
 }
 
-std::string models_that_take(const Registry<ModelInfo>& models, int64_t image_size) {
+bool takes(const ModelInfo& info, const ModelOptions& options) {
+  const bool square = options.height() == options.width();
+  return info.smallest_input <= std::min(options.height(), options.width()) && (square || info.any_aspect);
+}
+
+std::string models_that_take(const Registry<ModelInfo>& models, const ModelOptions& options) {
   std::vector<std::string> names;
-  for (const std::string& name : models.names()) {
-    if (models.at(name).smallest_input <= image_size) names.push_back(name);
-  }
+  for (const std::string& name : models.names())
+    if (takes(models.at(name), options)) names.push_back(name);
   return names.empty() ? "no known model takes them" : fmt::format("these take them: {}", fmt::join(names, ", "));
 }
 
@@ -30,9 +35,10 @@ std::shared_ptr<Model> make_model(const Registry<ModelInfo>& models, const std::
   require(options.channels >= 1, name, fmt::format("images have at least 1 channel, not {}", options.channels));
   require(options.dropout >= 0 && options.dropout < 1, name,
           fmt::format("dropout is a share in [0, 1), not {}", options.dropout));
-  require(options.image_size >= info.smallest_input, name,
-          fmt::format("the images have {0}x{0} pixels, but it needs at least {1}x{1}; {2}", options.image_size,
-                      info.smallest_input, models_that_take(models, options.image_size)));
+  require(takes(info, options), name,
+          fmt::format("the images have {}x{} pixels, but it needs {} {}x{}; {}", options.height(), options.width(),
+                      info.any_aspect ? "at least" : "square ones of at least", info.smallest_input,
+                      info.smallest_input, models_that_take(models, options)));
   return info.make(options);
 }
 

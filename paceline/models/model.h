@@ -19,9 +19,13 @@ namespace paceline {
 struct ModelOptions {
   int64_t classes = 1000;
   int64_t channels = 3;      // 1: grey, 3: colour
-  int64_t image_size = 224;  // height = width, in pixels
+  int64_t image_size = 224;  // height in pixels
+  int64_t image_width = 0;   // 0: images are square
   double dropout = 0.5;      // of the models that have dropout: VGG and AlexNet, before their wide linear layers
   bool zero_gamma = true;    // residual blocks begin as the identity: gamma = 0 in the last BN of each
+
+  int64_t height() const { return image_size; }
+  int64_t width() const { return image_width > 0 ? image_width : image_size; }
 };
 
 class Model : public torch::nn::Module {
@@ -32,9 +36,10 @@ class Model : public torch::nn::Module {
 
 struct ModelInfo {
   std::string summary;     // one line for `paceline models`
-  int64_t smallest_input;  // pixels; below, a layer would have nothing left to work on
+  int64_t smallest_input;  // height and width in pixels; below, a layer would have nothing left to work on
   std::function<std::shared_ptr<Model>(const ModelOptions&)> make;
   int64_t usual_input = 224;  // pixels it was made for; `paceline models` counts parameters there
+  bool any_aspect = false;    // make() heeds ModelOptions::width(): images need not be square
 };
 
 // A program adds its own with add().

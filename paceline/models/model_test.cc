@@ -110,6 +110,16 @@ TEST_P(EveryModelTest, HasWhatItsRecipesMaySet) {
   EXPECT_EQ(is_refused("model.dropout=0.25"), !drops);
 }
 
+TEST_P(EveryModelTest, TakesImagesThatAreNotSquare) {
+  const Registry<ModelInfo> models = builtin_models();
+  const int64_t height = models.at(GetParam()).smallest_input, width = height + 9;
+  const auto model =
+      make_model(models, GetParam(), {.classes = 2, .channels = 1, .image_size = height, .image_width = width});
+  model->eval();
+  const torch::NoGradGuard no_grad;  // weights of any value: it is the shapes that must fit
+  EXPECT_EQ(model->forward(torch::ones({1, 1, height, width})).sizes(), at::IntArrayRef({1, 2}));
+}
+
 INSTANTIATE_TEST_SUITE_P(Builtin, EveryModelTest, testing::ValuesIn(builtin_models().names()),
                          [](const auto& info) { return info.param; });
 
@@ -132,6 +142,24 @@ TEST(MakeModel, NamesTheModelTheSizesAndWhoWouldTakeTheImages) {
     EXPECT_THAT(error.what(), AllOf(HasSubstr("'alexnet'"), HasSubstr("28x28"), HasSubstr("63x63"),
                                     HasSubstr("resnet20"), HasSubstr("small_cnn"), Not(HasSubstr("vgg16"))));
   }
+}
+
+// The narrower side counts; and a program's own model is square where it does not say otherwise.
+TEST(MakeModel, NamesBothSidesOfAnImageThatIsNotSquare) {
+  Registry<ModelInfo> models = builtin_models();
+  models.add("square", {"for tests", 4, models.at("small_cnn").make});
+  const auto told = [&](const std::string& name, int64_t height, int64_t width) -> std::string {
+    try {
+      make_model(models, name, {.image_size = height, .image_width = width});
+    } catch (const UsageError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_THAT(told("resnet18", 28, 16), HasSubstr("the images have 28x16 pixels, but it needs at least 17x17; these "));
+  EXPECT_THAT(told("square", 28, 20),
+              AllOf(HasSubstr("28x20 pixels, but it needs square ones of at least 4x4"), HasSubstr("small_cnn")));
+  EXPECT_EQ(told("square", 28, 28), "");
 }
 
 TEST(MakeModel, SuggestsTheNearestName) {

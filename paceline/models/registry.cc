@@ -15,14 +15,15 @@ namespace {
 
 ModelInfo residual(std::string summary, int64_t smallest_input, const ResNetPlan& plan, int64_t usual_input = 224) {
   return {std::move(summary), smallest_input,
-          [plan](const ModelOptions& options) { return std::make_shared<ResNet>(plan, options); }, usual_input};
+          [plan](const ModelOptions& options) { return std::make_shared<ResNet>(plan, options); }, usual_input,
+          /*any_aspect=*/true};
 }
 
 template <class Network, auto... first_arguments>
 ModelInfo network(std::string summary, int64_t smallest_input, int64_t usual_input = 224) {
   return {std::move(summary), smallest_input,
           [](const ModelOptions& options) { return std::make_shared<Network>(first_arguments..., options); },
-          usual_input};
+          usual_input, /*any_aspect=*/true};
 }
 
 }  // namespace

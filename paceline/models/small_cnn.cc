@@ -12,16 +12,16 @@ constexpr Stage kStages[] = {{16, true}, {32, true}, {64, false}};
 }  // namespace
 
 SmallCnn::SmallCnn(const ModelOptions& options) {
-  int64_t in = options.channels, size = options.image_size;
+  int64_t in = options.channels, height = options.height(), width = options.width();
   for (const auto& [out, pool] : kStages) {
     const std::string number = std::to_string(stages_.size() + 1);
     const ConvShape shape{.in = in, .out = out, .kernel = 3, .padding = 1};
     stages_.push_back({register_module("conv" + number, std::make_shared<Conv2d>(shape)),
                        register_module("bn" + number, std::make_shared<BatchNorm2d>(out)), pool});
     in = out;
-    if (pool) size /= 2;
+    if (pool) height /= 2, width /= 2;
   }
-  fc_ = register_module("fc", std::make_shared<Linear>(in * size * size, options.classes));
+  fc_ = register_module("fc", std::make_shared<Linear>(in * height * width, options.classes));
 }
 
 torch::Tensor SmallCnn::forward(torch::Tensor images) {

@@ -75,9 +75,10 @@ std::shared_ptr<Model> build_model(const Recipe& recipe, const Catalog& catalog,
                        {.classes = data.classes(),
                         .channels = data.shape().channels,
                         .image_size = data.shape().height,
+                        .image_width = data.shape().width,
                         .dropout = recipe.model.dropout,
                         .zero_gamma = recipe.model.zero_gamma});
-  } catch (const UsageError& error) {  // too small an input: the recipe's fault, so say where
+  } catch (const UsageError& error) {  // images of a wrong size: the recipe's fault, so say where
     recipe.refuse("model.name", error.what());
   }
   initialise(*model, recipe.model.init, recipe.train.seed);
