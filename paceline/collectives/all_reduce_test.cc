@@ -6,6 +6,7 @@
 #include <atomic>
 #include <bit>
 #include <limits>
+#include <map>
 #include <mutex>
 
 #include "paceline/collectives/platforms.h"
@@ -150,6 +151,32 @@ TEST_P(AllReduceTest, NotANumberAndSignedZerosAreTheSameOnEveryRankToo) {
     });
     for (const Gathered& of_one_operation : results) of_one_operation.expect_all_same();
   }
+}
+
+// The tests above say nothing of an algorithm where it does not apply. Of topologies(6), in their order: 1 where it
+// runs.
+TEST(AllReduceAlgorithms, RunWhereTheyAreMeantTo) {
+  const std::map<std::string, std::string> expected = {
+      {"ring", "1111"},
+      {"recursive_doubling", "1111"},
+      {"halving_doubling", "1111"},
+      {"hierarchical", "0111"},
+      {"torus2d", "1111"},
+      {"node_aware", "0110"},
+      {"node_aware_pipelined", "0110"},
+      {"direct", "1000"},
+      {"direct_eager", "1000"},
+      {"native", "0000"},  // threads have none: comm/engine_gloo_test.cc, tests/mpi
+  };
+  std::map<std::string, std::string> found;
+  for (const std::string& name : algorithm_names()) {
+    for (const Topology& topology : topologies(6)) {
+      std::atomic<int> ranks = 0;
+      run_algorithm(name, topology, [&](Group&, AllReduce&) { ++ranks; });
+      found[name] += ranks == 6 ? "1" : ranks == 0 ? "0" : "?";
+    }
+  }
+  EXPECT_EQ(found, expected);
 }
 
 #ifdef PACELINE_SANITIZED

@@ -53,7 +53,7 @@ ServerUpdate server_update(const Recipe& recipe) {
                          .alpha = optimizer.alpha,
                          .eta = optimizer.eta};
   if (updates_alone(recipe)) update = {.optimizer = "sgd", .momentum = 0};  // never used: exchanges are no steps
-  if (is_asynchronous(recipe)) update.momentum = 0;
+  if (is_asynchronous(recipe)) update.momentum = 0, update.nesterov = false;
   if (is_progressive(recipe) && optimizer.name == "sgd") {
     update.optimizer = "progressive";
     update.nesterov = false;

@@ -46,7 +46,6 @@ inline const std::map<std::string, KeyChange>& changes() {
       {"train.max_steps", {{{"train.max_steps", "2"}}}},
       {"train.target_accuracy", {{{"train.target_accuracy", "0.01"}}}},
       {"train.seed", {{{"train.seed", "2"}}}},
-      {"train.device", {{{"train.device", "cuda"}}}},
       {"train.precision", {{{"train.precision", "bf16"}}}},
       {"train.threads", {{{"train.threads", "2"}}}},
       {"train.eval_every_epochs", {{{"train.eval_every_epochs", "0.5"}}}},
