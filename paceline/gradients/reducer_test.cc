@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <thread>
+
 #include "paceline/comm/engine_local.h"
 
 namespace paceline {
@@ -107,6 +110,38 @@ TEST_P(ReducerTest, ARankWithoutSamplesCountsAsZero) {
 INSTANTIATE_TEST_SUITE_P(Ways, ReducerTest,
                          ::testing::Values(Way{true, 0}, Way{true, 4}, Way{true, 64}, Way{false, 4},
                                            Way{false, 1 << 20}));
+
+// The last gradient of backward is held back until the first bucket, which is full by then, has been summed.
+TEST(Reducer, AFullBucketIsSummedWhileBackwardStillRuns) {
+  run_ranks(2, [](Group& group) {
+    std::vector<torch::Tensor> p = {parameter({3, 5}, 1), parameter({7}, 1), parameter({8}, 1)};
+    ReducerOptions options;
+    options.overlap = Overlap::always;
+    options.bucket_bytes = 4;  // each parameter has a bucket of its own
+    Reducer reducer(named(p), group, options);
+    EXPECT_TRUE(reducer.overlaps());
+    bool summed = false;
+    p[0].register_hook([&](const torch::Tensor& gradient) {
+      if (!p[2].grad().defined()) return gradient;
+      const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+      const volatile float* const last = p[2].grad().data_ptr<float>() + 7;
+      while (!summed && std::chrono::steady_clock::now() < until) {
+        std::this_thread::yield();
+        summed = *last == 3;
+      }
+      return gradient;
+    });
+    reducer.begin();
+    reducer.expect_last_pass();
+    torch::Tensor loss = p[0].sum();  // autograd begins with what was computed last
+    loss = loss + p[1].sum();
+    loss = loss + p[2].sum();
+    ((group.rank() + 1) * loss).backward();
+    reducer.finish();
+    EXPECT_TRUE(summed);
+    EXPECT_TRUE(same(p[0].grad(), 3));
+  });
+}
 
 TEST(Reducer, OfOneRankLeavesGradientsWhereTheyAre) {
   const auto group = make_local_group();
