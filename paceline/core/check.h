@@ -1,7 +1,7 @@
 // Checks of our own contracts: a failed one is a bug in Paceline, reported with both values.
 //
-//   CHECK_LE(used_bytes, codec.max_encoded_bytes(count));
-//   CHECK_TRUE(plan.complete(), "bucket {} has no algorithm", bucket);
+//   CHECK_LE(used_bytes, codec.most_bytes(count));
+//   CHECK_TRUE(decides != nullptr, "{} is no key", name);
 //
 // There is no plain CHECK: libtorch's headers define a macro of that name.
 #pragma once

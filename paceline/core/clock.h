@@ -1,4 +1,4 @@
-// Time as something that is handed in, so that tests and the simulator can own it.
+// Time in nanoseconds. ManualClock stands still until a test moves it.
 #pragma once
 
 #include <chrono>

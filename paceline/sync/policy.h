@@ -121,7 +121,7 @@ class Policy {
 
 using PolicyFactory = std::function<std::unique_ptr<Policy>(const SyncSettings&)>;
 
-// bsp, asp, ssp, easgd, drop_worker, k_sync, adaptive_k. A program adds its own.
+// bsp, asp, ssp, easgd, drop_worker, k_sync, adaptive_k.
 Registry<PolicyFactory> builtin_policies();
 
 }  // namespace paceline
