@@ -14,7 +14,10 @@ class PrecisionTest(ProcessTest):
         f32 = self.train("f32", "--set", "train.diagnose_every_steps=50")
         whole = self.train("whole", *BF16)
         self.assertEqual((f32["precision"], whole["precision"]), ("f32", "bf16"))
-        self.assertAlmostEqual(whole["test_accuracy"], f32["test_accuracy"], delta=0.1)
+        losses = [[line["loss"] for line in self.metrics(run) if line["kind"] == "train"] for run in ("f32", "whole")]
+        for window, tolerance in ((0, 0.005), (1, 0.05)):  # ten steps each; later ones are of a task that is all but solved
+            self.assertAlmostEqual(losses[1][window] / losses[0][window], 1, delta=tolerance)
+        self.assertGreaterEqual(min(whole["test_accuracy"], f32["test_accuracy"]), 0.99)
         self.assertNotEqual(whole["weights_sha256"], f32["weights_sha256"])
         self.train("cut", *BF16, "--set", "train.max_steps=50")
         cut = self.train("cut", "--resume", *BF16)
