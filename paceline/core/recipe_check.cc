@@ -175,12 +175,10 @@ class Contradictions {
         const std::string name = key.full_name();
         if (!key.applies.holds(recipe_)) {
           if (given(name) && name != "batch.global")
-            refuse(name, "applies only with {} ({}){}", key.applies.text(), it_is(recipe_, key.applies.key),
-                   way_out(name, key.applies.key));
+            refuse(name, "applies only with {} ({})", key.applies.text(), it_is(recipe_, key.applies.key));
         } else if (const KeyWithoutEffect* const entry = refused_by_mode(key, recipe_)) {
           const std::string decides(entry->decides);
-          refuse(name, "has no effect {}: {} ({} {}){}", entry->where, entry->reason, decides, is(recipe_, decides),
-                 way_out(name, decides));
+          refuse(name, "has no effect {}: {} ({} {})", entry->where, entry->reason, decides, is(recipe_, decides));
         }
       }
     }

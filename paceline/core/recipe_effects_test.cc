@@ -38,10 +38,9 @@ TEST(RecipeEffects, ARefusalTellsWhyAndWhatToDo) {
        "rule chooses k; bound it with sync.k_min and sync.k_max, or set sync.rule = \"fixed\" (sync.rule is \"time\" "
        "by "
        "default)"},
-      {"[optimizer]\nnesterov = true\n",
+      {"[optimizer]\nnesterov = true\n[sync]\npolicy = \"asp\"\n",
        "r.toml:2:1: optimizer.nesterov: has no effect with sync.policy = \"asp\" or \"ssp\": the server's momentum is "
-       "0 (sync.policy is \"asp\" at --set sync.policy=asp); --set optimizer.nesterov=default leaves it out",
-       {"sync.policy=asp"}},
+       "0 (sync.policy is \"asp\" at r.toml:4:1)"},
   });
 }
 
