@@ -15,6 +15,7 @@
 #include "paceline/train/checkpoint.h"
 #include "paceline/train/earlier_run.h"
 #include "paceline/train/evaluator.h"
+#include "paceline/train/loss.h"
 #include "paceline/train/run_folder.h"
 
 namespace paceline {
@@ -83,9 +84,10 @@ void evaluate(const EvalArguments& arguments) {
     fmt::print("{}\n", json.dump(2));
     return;
   }
-  fmt::print("{} at step {} on {} test samples of {}: accuracy {:.2f} %, top-5 {:.2f} %, loss {:.4f}\n",
-             recipe.model.name, checkpoint.step, evaluation.samples, recipe.data.name, 100 * evaluation.top1,
-             100 * evaluation.top5, evaluation.loss);
+  fmt::print("{} at step {} on {} test samples of {}: accuracy {:.2f} %, {}loss {:.4f}\n", recipe.model.name,
+             checkpoint.step, evaluation.samples, recipe.data.name, 100 * evaluation.top1,
+             top5_tells(data.test->classes()) ? fmt::format("top-5 {:.2f} %, ", 100 * evaluation.top5) : "",
+             evaluation.loss);
 }
 
 }  // namespace

@@ -83,7 +83,7 @@ double nice_tick(double span, int most) {
 }
 
 template <class Coordinate>
-Axis axis_over(const Chart& chart, Coordinate coordinate, int most_ticks, bool to_ticks) {
+Axis axis_over(const Chart& chart, Coordinate coordinate, int most_ticks, bool to_ticks, bool from_zero = false) {
   std::optional<double> low, high;
   for (const Series& series : chart.series) {
     for (const Point& point : series.points) {
@@ -95,7 +95,7 @@ Axis axis_over(const Chart& chart, Coordinate coordinate, int most_ticks, bool t
   }
   Axis axis;
   if (low) axis = {*low, *high};
-  if (axis.low > 0 && axis.low < 0.1 * axis.high) axis.low = 0;  // so near zero, it begins there
+  if (axis.low > 0 && (from_zero || axis.low < 0.1 * axis.high)) axis.low = 0;  // so near zero, it begins there
   const double magnitude = std::max(std::abs(axis.low), std::abs(axis.high));
   if (axis.high - axis.low <= 1e-9 * magnitude || axis.high == axis.low) {  // one value: it lies in the middle
     const double margin = magnitude > 0 ? 0.1 * magnitude : 1;
@@ -209,7 +209,7 @@ std::string draw_chart(const Chart& chart, ChartSize size) {
   const double top = draw_legend(chart, size.width, svg) + 8;
   const double right = size.width - kRight, bottom = size.height - kBottom;
   const Axis x_axis = axis_over(
-      chart, [](const Point& p) { return p.first; }, std::max(2, size.width / 70), false);
+      chart, [](const Point& p) { return p.first; }, std::max(2, size.width / 70), false, chart.x_from_zero);
   const Axis y_axis = axis_over(
       chart, [](const Point& p) { return p.second; }, std::max(2, size.height / 55), true);
   const auto to_pixels = [&](const Point& p) {
@@ -255,10 +255,13 @@ std::string begin_svg(int width, int height) {
 
 }  // namespace
 
-std::string line_chart_svg(const std::vector<Chart>& charts, ChartSize size) {
-  std::string svg = begin_svg(size.width * std::max<int>(1, static_cast<int>(charts.size())), size.height);
+std::string line_chart_svg(const std::vector<Chart>& charts, ChartSize size, const std::string& title) {
+  const int top = title.empty() ? 0 : kTitleHeight;
+  std::string svg = begin_svg(size.width * std::max<int>(1, static_cast<int>(charts.size())), top + size.height);
+  if (!title.empty()) svg += text_at(kLeft, 25, "start", title, " font-size=\"17\" font-weight=\"600\"");
   for (size_t i = 0; i < charts.size(); ++i) {
-    svg += fmt::format("<g transform=\"translate({} 0)\">\n{}</g>\n", size.width * i, draw_chart(charts[i], size));
+    svg +=
+        fmt::format("<g transform=\"translate({} {})\">\n{}</g>\n", size.width * i, top, draw_chart(charts[i], size));
   }
   return svg + "</svg>\n";
 }

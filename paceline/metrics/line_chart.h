@@ -16,14 +16,15 @@ struct Chart {
   std::string title, x_label, y_label;
   std::vector<Series> series;  // series k has the same colour in every chart; one without a label is not in the legend
   std::vector<double> marks = {};  // x that dashed lines mark, in increasing order
+  bool x_from_zero = false;        // even if the first point lies far from it
 };
 
 struct ChartSize {
   int width = 520, height = 340;  // of each chart
 };
 
-// The charts side by side. Many points per pixel are thinned to their extremes.
-std::string line_chart_svg(const std::vector<Chart>& charts, ChartSize size = {});
+// The charts side by side, under a common title if there is one. Many points per pixel are thinned to their extremes.
+std::string line_chart_svg(const std::vector<Chart>& charts, ChartSize size = {}, const std::string& title = "");
 
 // The charts one below the other under a common title, for curves over the same x.
 std::string stacked_chart_svg(const std::string& title, const std::vector<Chart>& charts,

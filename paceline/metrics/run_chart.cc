@@ -1,5 +1,7 @@
 #include "paceline/metrics/run_chart.h"
 
+#include <fmt/format.h>
+
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -9,9 +11,9 @@
 
 namespace paceline {
 
-std::string run_chart_svg(const std::filesystem::path& run_folder) {
-  Chart loss{"Loss", "epoch", "loss", {{"train", {}}, {"test", {}}}};
-  Chart accuracy{"Accuracy", "epoch", "accuracy, %", {{"train", {}}, {"test", {}}}};
+std::string run_chart_svg(const std::filesystem::path& run_folder, const std::string& title) {
+  Chart loss = {"Loss", "epoch", "loss", {{"train", {}}, {"test", {}}}, {}, /*x_from_zero=*/true};
+  Chart accuracy = {"Accuracy", "epoch", "accuracy, %", {{"train", {}}, {"test", {}}}, {}, /*x_from_zero=*/true};
 
   std::istringstream lines(read_file(run_folder / "metrics.jsonl"));
   for (std::string line; std::getline(lines, line);) {
@@ -29,7 +31,12 @@ std::string run_chart_svg(const std::filesystem::path& run_folder) {
     add("loss", 1, loss);
     add("accuracy", 100, accuracy);
   }
-  return line_chart_svg({loss, accuracy});
+  return line_chart_svg({loss, accuracy}, {}, title);
+}
+
+std::string chart_title(const Recipe& recipe) {
+  return fmt::format("{}{}{} on {}", recipe.title, recipe.title.empty() ? "" : ": ", recipe.model.name,
+                     recipe.data.name);
 }
 
 }  // namespace paceline

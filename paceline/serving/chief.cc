@@ -21,6 +21,7 @@
 #include "paceline/train/assemble.h"
 #include "paceline/train/divergence.h"
 #include "paceline/train/finite_model.h"
+#include "paceline/train/loss.h"
 
 namespace paceline {
 namespace {
@@ -270,8 +271,10 @@ void Chief::end_evaluation() {
   recorder_->record("test", of.step, of.epoch, of.train_seconds,
                     {{"loss", evaluation.loss}, {"accuracy", evaluation.top1}, {"top5", evaluation.top5}});
   if (options_.log)
-    options_.log->info("epoch {:<6.4g} test accuracy {:.2f} %  (top-5 {:.2f} %)  test loss {:.4f}", of.epoch,
-                       100 * evaluation.top1, 100 * evaluation.top5, evaluation.loss);
+    options_.log->info(
+        "epoch {:<6.4g} test accuracy {:.2f} %  {}test loss {:.4f}", of.epoch, 100 * evaluation.top1,
+        top5_tells(data_.test->classes()) ? fmt::format("(top-5 {:.2f} %)  ", 100 * evaluation.top5) : "",
+        evaluation.loss);
 }
 
 void Chief::write_checkpoint() {
@@ -351,6 +354,7 @@ Summary Chief::summarise() {
       .version = kVersion,
       .ending = ending_,
       .parameters = static_cast<int64_t>(flat_.count()),
+      .classes = data_.test->classes(),
       .ranks = options_.workers,
       .threads = std::max<int64_t>(recipe_.train.threads, 1),
       .rate = recipe_.optimizer.rate,
@@ -380,7 +384,7 @@ Summary Chief::summarise() {
   recorder_->flush();
   replace_file(options_.run_folder.summary(), to_json(summary).dump(2) + "\n");
   replace_file(options_.run_folder.root / "sync.json", nlohmann::json::parse(seen_.metrics).dump(2) + "\n");
-  replace_file(options_.run_folder.chart(), run_chart_svg(options_.run_folder.root));
+  replace_file(options_.run_folder.chart(), run_chart_svg(options_.run_folder.root, chart_title(recipe_)));
   return summary;
 }
 

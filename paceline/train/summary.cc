@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "paceline/core/number_text.h"
+#include "paceline/train/loss.h"
 
 namespace paceline {
 namespace {
@@ -95,8 +96,9 @@ std::string to_table(const Summary& s) {
   }
   if (s.train_loss >= 0) row("train loss", fmt::format("{:.4f}", s.train_loss));
   if (s.test_accuracy >= 0) {
-    row("test accuracy", fmt::format("{:.2f} %  (top-5 {:.2f} %, best {:.2f} %)", 100 * s.test_accuracy,
-                                     100 * s.test_top5, 100 * s.best_accuracy));
+    row("test accuracy", fmt::format("{:.2f} %  ({}best {:.2f} %)", 100 * s.test_accuracy,
+                                     top5_tells(s.classes) ? fmt::format("top-5 {:.2f} %, ", 100 * s.test_top5) : "",
+                                     100 * s.best_accuracy));
   }
   if (s.target_seconds >= 0)
     row("target",

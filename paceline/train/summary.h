@@ -14,6 +14,7 @@ struct Summary {
   std::string recipe, model, data, device, precision, engine, codec, policy, optimizer, version;
   std::string ending;  // "epochs", "max_steps", "target" or "interrupted"
   int64_t parameters = 0;
+  int64_t classes = 0;
   int64_t ranks = 1;
   int64_t threads = 1;  // per rank
   double rate = 0;      // optimizer.rate, as the recipe has it

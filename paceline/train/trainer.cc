@@ -19,6 +19,7 @@
 #include "paceline/train/device_settings.h"
 #include "paceline/train/equal_ranks.h"
 #include "paceline/train/evaluation_statistics.h"
+#include "paceline/train/loss.h"
 
 namespace paceline {
 namespace {
@@ -347,8 +348,10 @@ void Trainer::evaluate() {
                       {{"loss", evaluation.loss}, {"accuracy", evaluation.top1}, {"top5", evaluation.top5}});
   }
   if (log()) {
-    log()->info("epoch {:<6.4g} test accuracy {:.2f} %  (top-5 {:.2f} %)  test loss {:.4f}", epoch(),
-                100 * evaluation.top1, 100 * evaluation.top5, std::abs(evaluation.loss));  // no "-nan"
+    const bool tells = top5_tells(data_.test->classes());
+    log()->info("epoch {:<6.4g} test accuracy {:.2f} %  {}test loss {:.4f}", epoch(), 100 * evaluation.top1,
+                tells ? fmt::format("(top-5 {:.2f} %)  ", 100 * evaluation.top5) : "",
+                std::abs(evaluation.loss));  // no "-nan"
   }
   speed_.skip_to(clock_.now_ns());
 }

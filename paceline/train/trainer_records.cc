@@ -78,6 +78,7 @@ Summary Trainer::summarise() {
                      .version = kVersion,
                      .ending = ending_,
                      .parameters = parameter_count(*model_),
+                     .classes = data_.test->classes(),
                      .ranks = group_.size(),
                      .threads = at::get_num_threads(),
                      .rate = recipe_.optimizer.rate,
@@ -110,7 +111,7 @@ Summary Trainer::summarise() {
   if (keeps_files()) {
     recorder_->flush();
     replace_file(options_.run_folder.summary(), to_json(summary).dump(2) + "\n");
-    replace_file(options_.run_folder.chart(), run_chart_svg(options_.run_folder.root));
+    replace_file(options_.run_folder.chart(), run_chart_svg(options_.run_folder.root, chart_title(recipe_)));
   }
   return summary;
 }
