@@ -17,7 +17,7 @@ struct Recipe {
   struct Model {
     std::string name = "small_cnn";
     std::string init = "kaiming";  // kaiming | xavier | normal
-    bool zero_gamma = true;
+    bool zero_gamma = false;
     double dropout = 0.5;
   } model;
 
@@ -139,7 +139,8 @@ struct Recipe {
   struct Sync {
     std::string policy = "allreduce";
     int64_t servers = 1;
-    int64_t staleness = 3;
+    static constexpr int64_t kUsualStaleness = -1;  // staleness = "auto"
+    int64_t staleness = kUsualStaleness;
     std::string penalty = "none";  // none | linear | exponential
     double penalty_decay = 0.5;
     double drop_share = 0.5;
@@ -157,6 +158,12 @@ struct Recipe {
     double most_rate = 0;
     std::vector<double> slowdown;
     double lease_seconds = 10;
+
+    // What `staleness` says; of "auto" what suits the policy.
+    int64_t steps_of_staleness() const {
+      if (staleness != kUsualStaleness) return staleness;
+      return policy == "stale_allreduce" ? 1 : 3;
+    }
   } sync;
 
   struct Checkpoint {

@@ -22,7 +22,7 @@ struct ModelOptions {
   int64_t image_size = 224;  // height in pixels
   int64_t image_width = 0;   // 0: images are square
   double dropout = 0.5;      // of the models that have dropout: VGG and AlexNet, before their wide linear layers
-  bool zero_gamma = true;    // residual blocks begin as the identity: gamma = 0 in the last BN of each
+  bool zero_gamma = false;   // residual blocks begin as the identity: gamma = 0 in the last BN of each
 
   int64_t height() const { return image_size; }
   int64_t width() const { return image_width > 0 ? image_width : image_size; }

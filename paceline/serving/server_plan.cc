@@ -68,7 +68,7 @@ SyncSettings sync_settings(const Recipe& recipe, int workers) {
   const Recipe::Sync& sync = recipe.sync;
   return {.workers = workers,
           .momentum = recipe.optimizer.momentum,
-          .staleness = static_cast<int>(sync.staleness),
+          .staleness = static_cast<int>(sync.steps_of_staleness()),
           .penalty = sync.penalty,
           .penalty_decay = sync.penalty_decay,
           .drop_share = sync.drop_share,
