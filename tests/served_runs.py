@@ -37,14 +37,15 @@ def child_of(parent, *signs):
     return None
 
 
-def read_weights(run):
+def read_weights(run, of=lambda name: "running_" not in name and "num_batches" not in name):
+    """Without batch statistics: which worker has which share is chance."""
     newest = sorted((run / "checkpoints").iterdir())[-1] / "weights.safetensors"
     data = newest.read_bytes()
     length = struct.unpack("<Q", data[:8])[0]
     header = json.loads(data[8:8 + length])
     weights = {}
     for name, entry in header.items():
-        if name == "__metadata__" or "running_" in name or "num_batches" in name:  # which worker has which share is chance
+        if name == "__metadata__" or not of(name):
             continue
         begin, end = (8 + length + offset for offset in entry["data_offsets"])
         weights[name] = struct.unpack(f"<{(end - begin) // 4}f", data[begin:end])

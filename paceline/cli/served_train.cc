@@ -229,11 +229,13 @@ class ServedRun {
       variables.push_back(fmt::format("{}={}", kWorkersHereVariable, options_.workers_here));
       variables.push_back(fmt::format("{}={}", kServersVariable, fmt::join(servers_, ",")));
       const std::string name = fmt::format("worker {}", worker);
-      const ProcessOrder order = {.arguments = command, .environment = variables};
+      ProcessOrder order = {.arguments = command, .environment = variables};
       const auto again = [this, name, order](const Ending& ending) -> std::optional<ProcessOrder> {
         if (is_hopeless(name, ending)) return std::nullopt;
         return order;
       };
+      // Only at first: a checkpoint may be removed later, and a worker that is started again begins its statistics anew.
+      if (from_) order.environment.push_back(fmt::format("{}={}", kCheckpointVariable, from_->folder.string()));
       supervisor_.start(name, {.order = order,
                                .again = again,
                                .restarts = options_.restart_workers ? kManyRestarts : 0,

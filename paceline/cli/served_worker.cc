@@ -37,11 +37,13 @@ std::optional<int> own_worker_number() {
 void work_on_servers(const Recipe& recipe, const ServedTrainOptions& options, int worker, int place) {
   const char* servers = std::getenv(kServersVariable);
   const char* run = std::getenv(kRunVariable);
+  const char* checkpoint = std::getenv(kCheckpointVariable);
   const char* here = std::getenv(kWorkersHereVariable);
   WorkerLoop(recipe, {.worker = worker,
                       .workers = options.workers,
                       .place = place,
                       .servers = servers != nullptr ? split(servers) : options.servers,
+                      .checkpoint = checkpoint != nullptr ? checkpoint : "",
                       .security = options.access.security(ServerAccess::Role::client),
                       .patience_ms = wait_timeout_ms(0, process_environment()),
                       .run = run != nullptr ? run : options.access.run(recipe),

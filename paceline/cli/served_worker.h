@@ -12,6 +12,7 @@ namespace paceline {
 inline constexpr const char* kWorkerVariable = "PACELINE_WORKER";
 inline constexpr const char* kWorkersHereVariable = "PACELINE_WORKERS_HERE";
 inline constexpr const char* kServersVariable = "PACELINE_SERVERS";
+inline constexpr const char* kCheckpointVariable = "PACELINE_WORKER_CHECKPOINT";
 inline constexpr const char* kRunVariable = "PACELINE_SERVER_RUN";
 
 // Whether this process was started as a worker of such a run, and which.

@@ -20,6 +20,9 @@ void copy_out(const torch::Tensor& tensor, std::span<float> into) { view_of(into
 bool is_variance(const std::string& name) { return name.ends_with("running_var"); }
 bool is_mean(const std::string& name) { return name.ends_with("running_mean"); }
 bool is_counter(const std::string& name) { return name.ends_with("num_batches_tracked"); }
+double start_of(const std::string& name) { return is_variance(name) ? 1 : 0; }
+// What part of averages over so many batches is of samples, not of their start.
+double part_seen(double batches) { return 1 - std::pow(1 - BatchNorm2d::kMomentum, batches); }
 
 }  // namespace
 
@@ -77,7 +80,7 @@ std::vector<float> FlatModel::statistics() const {
 void FlatModel::load_mean_statistics(const std::vector<std::span<const float>>& of_workers) {
   const torch::NoGradGuard no_grad;
   size_t at = 0;
-  std::vector<double> seen(of_workers.size(), 1);  // what part of a worker's averages is of samples, not of their start
+  std::vector<double> seen(of_workers.size(), 1);
   torch::Tensor spread;                            // of the workers' means in the layer whose variance comes next
   for (const auto& [name, tensor] : batch_statistics(*model_)) {
     const auto count = static_cast<size_t>(tensor.numel());
@@ -89,10 +92,10 @@ void FlatModel::load_mean_statistics(const std::vector<std::span<const float>>& 
     at += count;
     if (is_counter(name))
       for (size_t worker = 0; worker < values.size(); ++worker)
-        seen[worker] = 1 - std::pow(1 - BatchNorm2d::kMomentum, values[worker].item<double>());
+        seen[worker] = part_seen(values[worker].item<double>());
     const double all = std::accumulate(seen.begin(), seen.end(), 0.0);
     if (all <= 0) continue;
-    const double start = is_variance(name) ? 1 : 0;
+    const double start = start_of(name);
     torch::Tensor mean = torch::zeros(tensor.sizes(), torch::kFloat64), squares = mean.clone();
     for (size_t worker = 0; worker < values.size(); ++worker) {
       if (seen[worker] <= 0) continue;
@@ -107,6 +110,18 @@ void FlatModel::load_mean_statistics(const std::vector<std::span<const float>>& 
       mean += spread;
     }
     tensor.copy_(mean.to(tensor.scalar_type()));
+  }
+}
+
+void FlatModel::go_on_with_mean_statistics() {
+  const torch::NoGradGuard no_grad;
+  double seen = 1;
+  for (const auto& [name, tensor] : batch_statistics(*model_)) {
+    if (is_counter(name)) {
+      seen = part_seen(tensor.item<double>());
+    } else {
+      tensor.mul_(seen).add_((1 - seen) * start_of(name));
+    }
   }
 }
 

@@ -30,6 +30,8 @@ class FlatModel {
   // follows. Averages begin with mean 0 and variance 1, of which a worker that has just begun has much left: that is
   // taken out, and it counts for the less. Nothing happens where no worker has seen anything.
   void load_mean_statistics(const std::vector<std::span<const float>>& of_workers);
+  // The other way round, for a worker that goes on with such means: what was taken out of young averages is put back.
+  void go_on_with_mean_statistics();
 
  private:
   std::shared_ptr<Model> model_;

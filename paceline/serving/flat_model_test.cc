@@ -80,5 +80,17 @@ TEST(FlatModel, StatisticsOfAWorkerThatHasJustBegunAreNotOfItsStart) {
     }
 }
 
+TEST(FlatModel, AWorkerGoesOnWithTheMeansOfACheckpoint) {
+  FlatModel flat(model_with(1));
+  for (const Averages& young : {Averages{3, 0.5f, 1.5f}, Averages{40, 2, 5}, Averages{0, 0, 1}}) {
+    const std::vector<float> own = statistics_of(flat, young);
+    flat.load_mean_statistics({own});
+    flat.go_on_with_mean_statistics();
+    const std::vector<float> back = flat.statistics();
+    ASSERT_EQ(back.size(), own.size());
+    for (size_t i = 0; i < own.size(); ++i) EXPECT_NEAR(back[i], own[i], 1e-5) << young.batches;
+  }
+}
+
 }  // namespace
 }  // namespace paceline

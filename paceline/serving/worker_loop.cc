@@ -13,6 +13,7 @@
 #include "paceline/serving/served_settings.h"
 #include "paceline/serving/worker_device.h"
 #include "paceline/train/assemble.h"
+#include "paceline/train/checkpoint.h"
 #include "paceline/train/device_settings.h"
 #include "paceline/train/divergence.h"
 #include "paceline/train/dropout_seed.h"
@@ -54,6 +55,10 @@ WorkerLoop::WorkerLoop(Recipe recipe, WorkerLoopOptions options)
                recipe_.train.seed, device_),
       parameters_(flat_.count()),
       push_(flat_.count()) {
+  if (!options_.checkpoint.empty()) {
+    load_weights({.folder = options_.checkpoint}, flat_.model());  // parameters are the servers' to give
+    flat_.go_on_with_mean_statistics();
+  }
   settle_device(recipe_, device_);
   at::set_num_threads(options_.threads);
   if (recipe_.sync.rate == "barzilai_borwein") {

@@ -2,6 +2,7 @@
 // is over.
 #pragma once
 
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <stop_token>
@@ -27,6 +28,7 @@ struct WorkerLoopOptions {
   int workers = 1;  // that the run expects
   int place = 0;    // among the workers of this machine, which take its GPUs in turn
   std::vector<std::string> servers;
+  std::filesystem::path checkpoint;  // whose statistics of batch normalisation it goes on with; empty: it begins
   TransportSecurity security;
   int64_t patience_ms = 60'000;  // how long servers may be away
   std::string run;
