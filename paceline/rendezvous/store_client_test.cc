@@ -106,8 +106,8 @@ TEST(StoreClient, SaysSoWhenTheServerIsOfAnotherVersion) {
   const Impostor impostor(
       [](const Descriptor& visitor) { Impostor::send(visitor, encode(Challenge{.protocol = 99, .nonce = "n"})); });
   EXPECT_EQ(error_at(impostor.port()), fmt::format("the store at 127.0.0.1:{} is of another version of Paceline (its "
-                                                   "protocol is 99, ours 1): all ranks must run the same",
-                                                   impostor.port()));
+                                                   "protocol is 99, ours {}): all ranks must run the same",
+                                                   impostor.port(), kStoreProtocol));
 }
 
 TEST(StoreClient, PassesNoControlCharactersOfAStrangerOn) {
