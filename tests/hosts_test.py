@@ -5,6 +5,7 @@ usage: hosts_test.py GROUP_PROGRAM
 
 import os
 import pathlib
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -47,6 +48,21 @@ class HostsTest(unittest.TestCase):
         outcomes = self.run_on_two_hosts("killed", [0, 1, 1])
         for rank in (0, 2):
             self.assertRegex(outcomes[rank].error, r"in group 'world\S*' cannot finish: rank \d died", outcomes)
+
+    def test_a_network_that_is_cut_is_no_death(self):
+        with hosts.TwoHosts() as two:
+            ranks = Ranks([PROGRAM, "gloo", "never_arrives"], 2, timeout_s=40, MASTER_ADDR=two.addresses[0],
+                          prefix_of_rank=lambda rank: two.command(rank))
+            try:
+                connected = f"ip netns exec {two.names[1]} ss -Htn state established dst {two.addresses[0]}".split()
+                while len(subprocess.run(connected, capture_output=True, text=True).stdout.splitlines()) < 3:  # store, watchdog, Gloo
+                    self.assertIsNone(ranks.processes[0].poll(), "ended too early")
+                subprocess.run(["ip", "-n", two.names[1], "link", "set", "eth0", "down"], check=True)
+                outcomes = ranks.wait(until=[0])
+            finally:
+                ranks.close()
+            self.assertRegex(outcomes[0].error, r"no connection to rank 1 any more \(the network to its host is cut, or that host is down\)")
+            self.assertEqual(outcomes[0].err.count("no connection to"), 1, outcomes[0].err)
 
     def test_a_host_whose_own_name_means_loopback_is_reached_all_the_same(self):
         """Debian and Ubuntu have "127.0.1.1 NAME" in /etc/hosts; torchrun and srun tell every rank the name."""

@@ -7,6 +7,7 @@
 #include <tuple>
 #include <vector>
 
+#include "paceline/comm/death_text.h"
 #include "paceline/comm/rank_list.h"
 
 namespace paceline {
@@ -83,8 +84,7 @@ struct Behaviour {
 };
 
 std::string tell_dead(const Behaviour& them) {
-  std::string text = fmt::format("{} died", rank_list(them.ranks));
-  if (!them.one->detail.empty()) text += fmt::format(" ({})", them.one->detail);
+  std::string text = death_text(rank_list(them.ranks), them.one->detail);
   if (them.one->operation.verb != Verb::none) text += fmt::format(", last seen in {}", to_text(them.one->operation));
   return text;
 }

@@ -4,6 +4,8 @@
 
 #include <vector>
 
+#include "paceline/comm/death_text.h"
+
 namespace paceline {
 namespace {
 
@@ -49,6 +51,8 @@ TEST(Diagnosis, TellsARankThatDied) {
   EXPECT_EQ(judge({{1, State::dead, sum_of(7, 11), 0, "killed by signal 9"}}),
             kCannot + "rank 1 died (killed by signal 9), last seen in all_reduce #11 (sum of 7 f32, 28 bytes)");
   EXPECT_EQ(judge({{1, State::dead, {}, 0, ""}}), kCannot + "rank 1 died");
+  EXPECT_EQ(judge({{1, State::dead, {}, 0, std::string(kConnectionLost)}}),
+            kCannot + "no connection to rank 1 any more (the network to its host is cut, or that host is down)");
 }
 
 TEST(Diagnosis, TakesADeathSeriouslyAlsoOfARankThatWasAhead) {

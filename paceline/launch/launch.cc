@@ -14,6 +14,7 @@
 
 #include "paceline/core/check.h"
 #include "paceline/core/error.h"
+#include "paceline/core/open_files.h"
 #include "paceline/launch/held_signals.h"
 #include "paceline/launch/launch_plan.h"
 #include "paceline/launch/launch_verdict.h"
@@ -100,6 +101,7 @@ class Launcher {
   void find_hosts();
   bool ready() const;
   void start();
+  void require_files() const;
   void start_mpirun();
   StoreServer::Options store_options() const;
   JobOrder job_for(const PlannedHost& host, int first_rank, int ranks) const;
@@ -213,12 +215,20 @@ void Launcher::start() {
                .generation = settings_.generation,
                .engine = options_.engine,
                .timeout_s = options_.timeout_s};
+  require_files();
   if (needs_mpirun(options_.engine)) return start_mpirun();
   const Secret secret = Secret::random();
   settings_.secret = secret.reveal();
   running_ = rank_count(plan_);
   store_.emplace(loop_, printer_, store_options(), secret);
   for (size_t i = 0; i < plan_.size(); ++i) hosts_[i]->start(job_for(plan_[i], plan_[i].first_rank, plan_[i].ranks));
+}
+
+// Pipes, connections and events of the ranks. mpirun needs more than it says: it crashes where it has too few.
+void Launcher::require_files() const {
+  const auto ranks = static_cast<size_t>(rank_count(plan_));
+  const size_t files = needs_mpirun(options_.engine) ? 64 + 8 * ranks : 16 + 8 * ranks;
+  require_open_files(files, fmt::format("a run of {} rank(s)", ranks));
 }
 
 void Launcher::start_mpirun() {

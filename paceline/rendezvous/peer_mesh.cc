@@ -12,6 +12,7 @@
 
 #include "paceline/comm/rank_list.h"
 #include "paceline/core/error.h"
+#include "paceline/core/open_files.h"
 #include "paceline/rendezvous/socket.h"
 
 namespace paceline {
@@ -262,7 +263,9 @@ class Mesh {
 
 std::vector<Descriptor> connect_mesh(const MeshOptions& options, const Secret& secret, Store& store,
                                      const Alarm& alarm) {
-  allow_descriptors(static_cast<size_t>(options.ranks) * 2 + 256);
+  // A connection with each rank, which Gloo duplicates; the listener, and some strangers.
+  require_open_files(2 * static_cast<size_t>(options.ranks) + 8,
+                     fmt::format("rank {} of {} over TCP", options.rank, options.ranks));
   return Mesh(options, secret, store, alarm).connect();
 }
 

@@ -1,5 +1,6 @@
 #include "paceline/rendezvous/peer_mesh.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <sys/socket.h>
 
@@ -100,7 +101,7 @@ TEST(PeerMesh, AStrangerThatConnectsFirstDoesNotBecomeTheRank) {
   std::jthread rank_0([&] { meshes[0] = connect_mesh(options, kSecret, store, alarm); });
   const uint16_t port = port_of(store, 0);
   const Descriptor liar = connect_as_stranger(port);
-  ASSERT_TRUE(write_all(liar, std::string(32, 'n') + "00000001" + std::string(64, '0'), Deadline(kPatienceMs)));
+  ASSERT_TRUE(write_all(liar, fmt::format("{:n>32}00000001{:0>64}", "", ""), Deadline(kPatienceMs)));
   EXPECT_EQ(all_until_closed(liar).size(), 48u) << "it was told more than the challenge";
   const Descriptor silent = connect_as_stranger(port);
   meshes[1] = connect_mesh(options_of(1, 2), kSecret, store, alarm);
@@ -140,7 +141,7 @@ TEST(PeerMesh, AStrangerThatListensWhereARankDidIsNotTrusted) {
   std::jthread stranger([&] {
     ASSERT_TRUE(wait_to_read(listener, Deadline(kPatienceMs)));
     const auto socket = accept_from(listener);
-    write_all(*socket, "paceline peer 1\n" + std::string(32, 'n') + std::string(64, '0'), Deadline(kPatienceMs));
+    write_all(*socket, fmt::format("paceline peer 1\n{:n>32}{:0>64}", "", ""), Deadline(kPatienceMs));
     all_until_closed(*socket);
   });
   const std::string error = peer_error_of([&] { connect_mesh(options_of(1, 2), kSecret, store, alarm); });

@@ -30,10 +30,11 @@ StoreNews Roster::farewell(int rank) {
   return {.kind = StoreNews::Kind::ended, .rank = rank};
 }
 
-void Roster::lose(int rank, int64_t now_ms) {
+void Roster::lose(int rank, int64_t now_ms, std::string_view how) {
   Member& member = members_[rank];
   if (member.life != Life::watched) return;
   member.life = Life::lost;
+  member.how = how;
   member.overdue_at_ms = now_ms + kWaitForCauseMs;
 }
 
@@ -52,7 +53,7 @@ std::vector<StoreNews> Roster::overdue(int64_t now_ms) {
   std::vector<StoreNews> news;
   for (int rank = 0; rank < ranks(); ++rank) {
     if (members_[rank].life == Life::lost && members_[rank].overdue_at_ms <= now_ms)
-      news.push_back(bury(rank, "its process is gone (connection closed)"));
+      news.push_back(bury(rank, std::string(members_[rank].how)));
   }
   return news;
 }

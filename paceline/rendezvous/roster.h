@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "paceline/rendezvous/store_client.h"
@@ -26,7 +27,8 @@ class Roster {
   void watch(int rank, const std::string& from);
 
   StoreNews farewell(int rank);
-  void lose(int rank, int64_t now_ms);  // its connection broke
+  // Its connection broke; `how` is what is told of that when nobody knows more.
+  void lose(int rank, int64_t now_ms, std::string_view how);
   // Nothing when its death is known already.
   std::optional<StoreNews> declare_dead(int rank, const std::string& how);
   // Of lost ranks for which nobody has told the cause in time.
@@ -43,7 +45,7 @@ class Roster {
   struct Member {
     Life life = Life::expected;
     std::string from;           // its address
-    std::string how;            // it died
+    std::string how;            // it died or was lost
     int64_t overdue_at_ms = 0;  // of a lost one
   };
   StoreNews bury(int rank, const std::string& how);

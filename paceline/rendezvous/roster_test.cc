@@ -5,12 +5,26 @@
 namespace paceline {
 namespace {
 
+constexpr const char* kClosed = "its process is gone (connection closed)";
+
 TEST(Roster, KnowsItsRanks) {
   const Roster roster(3);
   EXPECT_TRUE(roster.has(0));
   EXPECT_TRUE(roster.has(2));
   EXPECT_FALSE(roster.has(3));
   EXPECT_FALSE(roster.has(-1));
+}
+
+TEST(Roster, TellsHowAConnectionBrokeWhereNobodyKnowsMore) {
+  Roster roster(2);
+  roster.watch(0, "");
+  roster.watch(1, "");
+  roster.lose(0, 1000, kClosed);
+  roster.lose(1, 1000, "the network is cut");
+  const auto news = roster.overdue(1000 + Roster::kWaitForCauseMs);
+  ASSERT_EQ(news.size(), 2U);
+  EXPECT_EQ(news[0].text, kClosed);
+  EXPECT_EQ(news[1].text, "the network is cut");
 }
 
 TEST(Roster, ARankIsWatchedOnce) {
@@ -29,14 +43,14 @@ TEST(Roster, AnUnexplainedDeathIsToldWhenNobodyGaveItsCause) {
   Roster roster(2);
   roster.watch(1, "");
   EXPECT_EQ(roster.next_overdue_ms(), std::nullopt);
-  roster.lose(1, 1000);
+  roster.lose(1, 1000, kClosed);
   EXPECT_EQ(roster.next_overdue_ms(), 1300);
   EXPECT_TRUE(roster.overdue(1299).empty());
   const auto news = roster.overdue(1300);
   ASSERT_EQ(news.size(), 1U);
   EXPECT_EQ(news[0].kind, StoreNews::Kind::died);
   EXPECT_EQ(news[0].rank, 1);
-  EXPECT_EQ(news[0].text, "its process is gone (connection closed)");
+  EXPECT_EQ(news[0].text, kClosed);
   EXPECT_TRUE(roster.overdue(9999).empty());
   EXPECT_EQ(roster.next_overdue_ms(), std::nullopt);
   EXPECT_EQ(roster.declare_dead(1, "too late"), std::nullopt);
@@ -45,12 +59,12 @@ TEST(Roster, AnUnexplainedDeathIsToldWhenNobodyGaveItsCause) {
 TEST(Roster, ADeathIsToldOnceWithItsCause) {
   Roster roster(3);
   roster.watch(1, "");
-  roster.lose(1, 0);
+  roster.lose(1, 0, kClosed);
   EXPECT_EQ(roster.declare_dead(1, "killed by signal 9")->text, "killed by signal 9");
   EXPECT_TRUE(roster.overdue(9999).empty());
   roster.watch(2, "");
   EXPECT_EQ(roster.declare_dead(2, "exited with code 3")->text, "exited with code 3");
-  roster.lose(2, 0);  // its connection breaks after the launcher has told
+  roster.lose(2, 0, kClosed);  // its connection breaks after the launcher has told
   EXPECT_TRUE(roster.overdue(9999).empty());
   EXPECT_EQ(roster.declare_dead(0, "never came")->rank, 0);
 }

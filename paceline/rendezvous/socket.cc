@@ -5,7 +5,6 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 
@@ -58,6 +57,13 @@ Descriptor open_socket(const addrinfo& address) {
   Descriptor socket(
       ::socket(address.ai_family, address.ai_socktype | SOCK_NONBLOCK | SOCK_CLOEXEC, address.ai_protocol));
   return socket;
+}
+
+// After a call that failed. Trying again would not help before this process closes something.
+void require_room_for_sockets() {
+  if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
+    throw PeerError(
+        fmt::format("cannot take another connection: {}; raise the limit with ulimit -n", std::strerror(errno)));
 }
 
 [[noreturn]] void fail_to_listen(const std::string& host, uint16_t port, int code) {
@@ -159,9 +165,7 @@ std::optional<Descriptor> accept_from(const Descriptor& listener) {
     tune(socket);
     return socket;
   }
-  if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
-    throw PeerError(
-        fmt::format("cannot take another connection: {}; raise the limit with ulimit -n", std::strerror(errno)));
+  require_room_for_sockets();
   return {};
 }
 
@@ -171,6 +175,7 @@ std::optional<Descriptor> try_to_connect(const std::string& host, uint16_t port,
   for (const addrinfo* address = addresses.get(); address != nullptr; address = address->ai_next) {
     Descriptor socket = open_socket(*address);
     if (socket.number() < 0) {
+      require_room_for_sockets();
       why_not = std::strerror(errno);
     } else if (connected(socket, *address, deadline.or_in(kAttemptMs), why_not)) {
       tune(socket);
@@ -184,6 +189,10 @@ bool is_loopback(const std::string& numeric_host) { return numeric_host.starts_w
 SocketAddress local_address_of(const Descriptor& socket) { return address_of(socket, ::getsockname); }
 SocketAddress peer_address_of(const Descriptor& socket) { return address_of(socket, ::getpeername); }
 
+bool network_failed() {
+  return errno == ETIMEDOUT || errno == EHOSTUNREACH || errno == ENETUNREACH || errno == EHOSTDOWN || errno == ENETDOWN;
+}
+
 Transfer read_some(const Descriptor& socket, std::string& into, size_t most_bytes) {
   char room[kReadBytes];
   const ssize_t got = ::recv(socket.number(), room, std::min(most_bytes, sizeof room), 0);
@@ -191,6 +200,7 @@ Transfer read_some(const Descriptor& socket, std::string& into, size_t most_byte
     into.append(room, static_cast<size_t>(got));
     return Transfer::some;
   }
+  if (got == 0) errno = 0;  // the other end closed in order
   return got < 0 && would_wait(errno) ? Transfer::none : Transfer::closed;
 }
 
@@ -210,13 +220,6 @@ Transfer write_some(const Descriptor& socket, std::span<const std::string_view> 
 void wait_without_limit(const Descriptor& socket) {
   set_option(socket, SOL_SOCKET, SO_KEEPALIVE, 0);
   set_option(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, 0);
-}
-
-void allow_descriptors(size_t count) {
-  rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= count) return;
-  limit.rlim_cur = std::min<rlim_t>(count, limit.rlim_max);
-  ::setrlimit(RLIMIT_NOFILE, &limit);
 }
 
 bool wait_to_read(const Descriptor& socket, const Deadline& deadline) { return poll_one(socket, POLLIN, deadline) > 0; }

@@ -22,7 +22,7 @@ Descriptor listen_at(const std::string& host, uint16_t port);
 std::optional<Descriptor> accept_from(const Descriptor& listener);
 
 // Once: a refused connection is left to the caller. `why_not` says, for people, what was in the way.
-// Throws PeerError when the name does not resolve.
+// Throws PeerError when the name does not resolve, or this process cannot have more.
 std::optional<Descriptor> try_to_connect(const std::string& host, uint16_t port, const Deadline& deadline,
                                          std::string& why_not);
 
@@ -35,7 +35,10 @@ bool is_loopback(const std::string& numeric_host);  // no other machine reaches 
 SocketAddress local_address_of(const Descriptor& socket);
 SocketAddress peer_address_of(const Descriptor& socket);
 
-enum class Transfer : uint8_t { some, none, closed };  // none: it would have to wait
+// none: it would have to wait. closed: nothing more will come; network_failed() then tells why.
+enum class Transfer : uint8_t { some, none, closed };
+// After a Transfer::closed, before any other call: whether the network gave up, so that the other end may still run.
+bool network_failed();
 
 // Appends what has come, at most `most_bytes`.
 inline constexpr size_t kReadBytes = 64 << 10;
@@ -45,9 +48,6 @@ Transfer write_some(const Descriptor& socket, std::span<const std::string_view> 
 
 // For a connection whose user has time-outs of its own: no longer ends it when the other host is silent.
 void wait_without_limit(const Descriptor& socket);
-
-// Raises this process's limit of open files to `count`, or as far as its hard limit allows. The usual one is 1,024.
-void allow_descriptors(size_t count);
 
 // Waits until there is something to read (or the other end closed); false when the deadline passed.
 bool wait_to_read(const Descriptor& socket, const Deadline& deadline);

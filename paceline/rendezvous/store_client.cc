@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <thread>
 
+#include "paceline/comm/death_text.h"
 #include "paceline/rendezvous/socket.h"
 #include "paceline/rendezvous/store_protocol.h"
 
@@ -22,6 +23,8 @@ bool fatal(const StoreNews& news) { return news.kind == StoreNews::Kind::died ||
 }  // namespace
 
 std::string failure_text(const StoreNews& news) {
+  if (news.kind == StoreNews::Kind::died && news.text == kConnectionLost)
+    return death_text(fmt::format("rank {}", news.rank), news.text);
   if (news.kind == StoreNews::Kind::died) return fmt::format("rank {} died: {}", news.rank, news.text);
   if (news.text.starts_with("rank ")) return news.text;  // it says whose it is
   return fmt::format("rank {} reported: {}", news.rank, news.text);
@@ -55,7 +58,9 @@ class StoreClient::Connection {
 
   template <class Message>
   void tell(const Message& message) {
-    if (!write_all(socket_, encode(message), Deadline(options_.timeout_ms))) fail_gone();
+    if (write_all(socket_, encode(message), Deadline(options_.timeout_ms))) return;
+    lost_ = network_failed();
+    fail_gone();
   }
 
   void set(const std::string& key, const std::string& value) {
@@ -170,10 +175,17 @@ class StoreClient::Connection {
   }
 
   [[noreturn]] void fail_gone() const {
+    if (lost_)
+      throw PeerError(
+          fmt::format("no connection to the rendezvous store at {} any more ({})", where_, kConnectionLost));
     throw PeerError(fmt::format("the rendezvous store is gone (its process died); it was at {}", where_));
   }
 
-  Transfer read() { return read_some(socket_, frames_.input()); }
+  Transfer read() {
+    const Transfer transfer = read_some(socket_, frames_.input());
+    lost_ = transfer == Transfer::closed && network_failed();
+    return transfer;
+  }
 
   // The next frame that is no news; those are kept.
   std::optional<Frame> next_frame() {
@@ -195,6 +207,7 @@ class StoreClient::Connection {
   FrameReader frames_{kStrangerFrameBytes};
   std::vector<StoreNews> news_;
   uint64_t request_ = 0;
+  bool lost_ = false;  // the connection, because the network failed
 };
 
 StoreClient::StoreClient(const Options& options, const Secret& secret)

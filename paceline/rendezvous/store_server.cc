@@ -10,8 +10,11 @@
 #include <map>
 #include <mutex>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
+#include "paceline/comm/death_text.h"
+#include "paceline/core/open_files.h"
 #include "paceline/rendezvous/outbox.h"
 #include "paceline/rendezvous/quiet_thread.h"
 #include "paceline/rendezvous/roster.h"
@@ -56,7 +59,9 @@ class StoreServer::Service {
         roster_(options.ranks),
         board_(roster_),
         watchers_(options.ranks, nullptr) {
-    allow_descriptors(2 * static_cast<size_t>(options.ranks) + 256);  // two connections for each rank
+    const size_t connections = 2 * static_cast<size_t>(options.ranks);  // of the ranks
+    require_open_files(connections + 4, fmt::format("the store of {} rank(s)", options.ranks));
+    allow_open_files(connections + 256);
     thread_ = start_quiet_thread([this] { serve(); });
   }
 
@@ -156,6 +161,7 @@ class StoreServer::Service {
   void let_in() {
     try {
       while (auto socket = accept_from(listener_)) {
+        out_of_descriptors_ = false;
         make_room_for_a_stranger();
         auto visitor = std::make_unique<Visitor>();
         visitor->socket = std::move(*socket);
@@ -165,7 +171,7 @@ class StoreServer::Service {
         visitors_.push_back(std::move(visitor));
       }
     } catch (const PeerError& error) {
-      log_refusal(error.what());
+      if (!std::exchange(out_of_descriptors_, true)) log_refusal(error.what());
       accept_again_ms_ = now_ms() + kAcceptPauseMs;
     }
   }
@@ -180,12 +186,13 @@ class StoreServer::Service {
   void receive(Visitor& visitor) {
     try {
       const Transfer transfer = read_some(visitor.socket, visitor.frames.input());
+      const bool lost = transfer == Transfer::closed && network_failed();
       while (!visitor.gone) {
         const auto frame = visitor.frames.next();
         if (!frame) break;
         handle(visitor, *frame);
       }
-      if (transfer == Transfer::closed) leave(visitor);
+      if (transfer == Transfer::closed) leave(visitor, lost ? kConnectionLost : kConnectionClosed);
     } catch (const ProtocolError& error) {
       refuse(visitor, fmt::format("it does not speak as a rank does ({})", error.what()));
     }
@@ -195,8 +202,10 @@ class StoreServer::Service {
   void send_what_waits() {
     for (const auto& visitor : visitors_) {
       if (visitor->gone || visitor->outbox.empty()) continue;
-      if (!visitor->outbox.flush(visitor->socket) || visitor->outbox.waiting_bytes() > kMostWaitingBytes)
-        leave(*visitor);
+      if (!visitor->outbox.flush(visitor->socket))
+        leave(*visitor, network_failed() ? kConnectionLost : kConnectionClosed);
+      else if (visitor->outbox.waiting_bytes() > kMostWaitingBytes)
+        leave(*visitor, "it takes no news any more");
     }
   }
 
@@ -209,13 +218,13 @@ class StoreServer::Service {
   }
 
   // Without a farewell, a watched rank is then lost.
-  void leave(Visitor& visitor) {
+  void leave(Visitor& visitor, std::string_view how = kConnectionClosed) {
     if (visitor.gone) return;
     visitor.gone = true;
     if (!visitor.watching) return;
     watchers_[visitor.rank] = nullptr;
     count_watched(-1);
-    roster_.lose(visitor.rank, now_ms());
+    roster_.lose(visitor.rank, now_ms(), how);
   }
 
   void see_off() {
@@ -357,6 +366,7 @@ class StoreServer::Service {
   Descriptor listener_;
   WakeUp wake_up_;
   int64_t accept_again_ms_ = 0;
+  bool out_of_descriptors_ = false;  // and it was told
   std::atomic<bool> anybody_came_ = false;
 
   std::vector<std::unique_ptr<Visitor>> visitors_;

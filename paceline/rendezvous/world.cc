@@ -246,7 +246,6 @@ World World::connect(const WorldOptions& options) {
       Watchdog::Options{.server = identity.starter == Identity::Starter::paceline ? "the launcher" : "rank 0",
                         .give_up = [raw = parts.get()](const std::string& text) {
                           raw->monitor->report_failure(text);
-                          fmt::print(stderr, "paceline: {}\n", text);
                           ::_exit(static_cast<int>(ExitCode::peer));
                         }});
 
