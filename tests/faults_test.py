@@ -194,6 +194,7 @@ class FaultsTest(unittest.TestCase):
             self.assertEqual(outcome.code, 0, outcome)
             self.assertIn("sums right", outcome.out)
         for place, text in told.items():
+            self.assertEqual(place[0], "127.0.0.1", "a run on one host listens on the loopback alone")
             self.assertLessEqual(len(text), 80, f"more than a challenge was sent to {place}")
 
     def test_a_port_in_use(self):

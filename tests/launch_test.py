@@ -7,6 +7,7 @@ import subprocess
 import sys
 import unittest
 
+from listeners import listeners_of
 from paceline_process import PACELINE, ProcessTest
 
 
@@ -53,7 +54,8 @@ class LaunchTest(ProcessTest):
                                 (["-n", "2"], "say what to run"),
                                 (["-n", "3", "--hosts", "localhost:2", "--", "true"], "-n says 3 ranks"),
                                 (["--hosts", "a:x", "--", "true"], "a:x"),
-                                (["-n", "2", "--", "no-such-program"], "cannot run 'no-such-program'")):
+                                (["-n", "2", "--", "no-such-program"], "cannot run 'no-such-program'"),
+                                (["-n", "2", "train", "small.toml"], "did you mean 'paceline train'?")):
             with self.subTest(arguments):
                 result = self.launch(*arguments)
                 self.assertEqual(result.returncode, 2, result.stderr)
@@ -71,6 +73,41 @@ class LaunchTest(ProcessTest):
         result = self.launch("--hosts", "a", "--rsh", "false", "--address", "127.0.0.1", "--", "true")
         self.assertEqual(result.returncode, 7)
         self.assertIn("cannot start ranks on host a: 'false a ", result.stderr)
+
+    def test_a_host_that_nobody_knows_is_first_of_all_a_typing_error(self):
+        result = self.launch("--hosts", "nohost.invalid:2", "--", "true")
+        self.assertEqual(result.returncode, 7)
+        self.assertRegex(result.stderr, r"^paceline: host nohost\.invalid: .*; is its name spelt right\?")
+
+    def test_words_that_are_not_utf_8_arrive_unchanged_on_other_hosts(self):
+        result = self.launch("--hosts", "a:1", *self.other_hosts(), "--", "sh", "-c", 'printf %s "$1" | od -An -tx1', "sh", os.fsdecode(b"caf\xe9"))
+        self.assertEqual((result.returncode, result.stdout), (0, "[0]  63 61 66 e9\n"), result.stderr)
+
+    def test_too_few_open_files_are_told_before_anything_is_started(self):
+        for limit, arguments in ((20, ["-n", "8"]), (32, ["-n", "8"]), (32, ["-n", "2", "--engine", "mpi"])):
+            with self.subTest(limit=limit, arguments=arguments):
+                ended = subprocess.run(["sh", "-c", f'ulimit -n {limit}; exec "$@"', "sh", PACELINE, "launch", *arguments, "--", "true"],
+                                       cwd=self.folder, capture_output=True, text=True, timeout=60)
+                self.assertEqual(ended.returncode, 2, ended.stderr)
+                self.assertRegex(ended.stderr, rf"^paceline: a run of . rank\(s\) needs \d+ open files, and this process may have {limit}: "
+                                               r"raise the limit with 'ulimit -n \d+'\n$")
+
+    def test_a_run_on_one_host_listens_on_the_loopback_alone(self):
+        process = self.start_paceline("launch", "-n", "2", "--", "sleep", "1000")
+        try:
+            while not (found := listeners_of(process.pid)):
+                self.assertIsNone(process.poll(), "ended too early")
+            self.assertEqual({host for host, _ in found}, {"127.0.0.1"})
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.wait(60)
+
+    def test_a_folder_that_holds_a_run_is_refused_once(self):
+        (self.folder / "before").mkdir()
+        (self.folder / "before" / "recipe.toml").write_text("")
+        result = self.run_paceline("train", "small.toml", "--ranks", 3, "--out", "before")
+        self.assertEqual(result.returncode, 2)
+        self.assertEqual(result.stderr, "paceline: before holds a run already; add --resume to go on with it, or choose another --out\n")
 
     def test_ctrl_c_reaches_every_rank(self):
         for number, code in ((signal.SIGINT, 130), (signal.SIGTERM, 143)):

@@ -1,5 +1,9 @@
 #include "paceline/cli/launch_command.h"
 
+#include <fmt/format.h>
+
+#include "paceline/core/error.h"
+#include "paceline/launch/child_process.h"
 #include "paceline/launch/launch.h"
 #include "paceline/launch/launch_agent.h"
 
@@ -15,6 +19,18 @@ struct LaunchArguments {
   bool agent = false;
 };
 
+// `paceline launch -n 2 train R.toml`: the word is a command of this program, not a program.
+void require_program(const CLI::App& app, const std::vector<std::string>& command) {
+  if (command.empty()) return;
+  try {
+    find_program(command.front());
+  } catch (const UsageError& error) {
+    const auto meant = [&](const CLI::App* subcommand) { return subcommand->get_name() == command.front(); };
+    if (app.get_subcommands(meant).empty()) return;  // launch() tells, and other hosts may have it
+    throw UsageError(fmt::format("{}; did you mean 'paceline {}'?", error.what(), command.front()));
+  }
+}
+
 }  // namespace
 
 void add_launch_command(CLI::App& app, int& exit_code) {
@@ -27,8 +43,10 @@ void add_launch_command(CLI::App& app, int& exit_code) {
   command->add_option("--rsh", options.rsh, "The command that reaches other hosts (default: ssh -o BatchMode=yes)");
   command->add_option("--remote-program", options.remote_program,
                       "paceline on other hosts (default: the path of this one)");
-  command->add_option("--engine", options.engine,
-                      "How ranks talk; mpi and shm+mpi are started by mpirun (default: they choose)");
+  command->add_option(
+      "--engine", options.engine,
+      "How ranks talk: shm, gloo, mpi, shm+gloo, shm+mpi; mpirun starts those with mpi (default: as the program "
+      "chooses)");
   command->add_option("--address", options.address, "This host's address, as the others reach it (default: found out)");
   command->add_option("--timeout", options.timeout_s, "Seconds until a rank that waits for others gives up")
       ->check(CLI::Range(0.001, 1e6));
@@ -45,7 +63,8 @@ void add_launch_command(CLI::App& app, int& exit_code) {
       "             paceline launch -n 4 --restart=3 -- paceline train R.toml --servers a:7000 --out runs/r\n"
       "Exit codes:  that of the rank that failed first (128 + signal), 2 command line, 7 a host was not reached,\n"
       "             130 Ctrl-C, 143 SIGTERM. docs/launch.md has the rest.");
-  command->callback([arguments, &exit_code] {
+  command->callback([&app, arguments, &exit_code] {
+    require_program(app, arguments->options.command);
     arguments->options.prefixes = !arguments->no_prefix;
     if (arguments->restart == kWithoutNumber) {
       arguments->options.restarts = 10;

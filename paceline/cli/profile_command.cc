@@ -48,7 +48,7 @@ void add_profile_command(CLI::App& app, int& exit_code) {
   command->add_option("--ranks", launch.ranks, "How many ranks to start (default: 2, or as --hosts says)")
       ->check(CLI::PositiveNumber);
   command->add_option("--hosts", launch.hosts, "Where, and how many there: a:4,b:4");
-  command->add_option("--rsh", launch.rsh, "The command that reaches other hosts (default: ssh)");
+  command->add_option("--rsh", launch.rsh, "The command that reaches other hosts (default: ssh -o BatchMode=yes)");
   command->add_flag("--force", arguments->force, "Measure, also if there is a profile that fits");
   command->footer(
       "Profiles are kept in PACELINE_PROFILE_DIR, else in ~/.cache/paceline, and used by every run with the same "

@@ -241,6 +241,7 @@ void refuse_options_of_servers(const TrainArguments& arguments, const Recipe& re
 
 // Starts as many processes of this very command; each then finds out which rank it is.
 int start_ranks(const TrainArguments& arguments, const Recipe& recipe) {
+  choose_run_folder(recipe.title, arguments.out, goes_on(arguments));  // throws here once, and not in each rank
   const std::string& engine = arguments.engine.empty() ? recipe.comm.engine : arguments.engine;
   const int code = launch_own_ranks({.ranks = arguments.ranks,
                                      .engine = engine == "auto" ? "" : engine,
@@ -278,7 +279,8 @@ void add_train_command(CLI::App& app, const std::string& program, ExitCode& resu
       ->add_option("--ranks", arguments->ranks,
                    "How many processes train together on this machine (default: 1; other machines: 'paceline launch')")
       ->check(CLI::PositiveNumber);
-  command->add_option("--engine", arguments->engine, "What carries gradients, over comm.engine: shm, gloo, mpi, ...");
+  command->add_option("--engine", arguments->engine,
+                      "What carries gradients, over comm.engine: shm, gloo, mpi, shm+gloo, shm+mpi");
   command
       ->add_option("--servers", arguments->servers,
                    "A parameter server that runs already, shard 0 first (default: started here); see 'paceline serve'")

@@ -125,7 +125,8 @@ std::string find_program(const std::string& name) {
   }
   if (!unusable.empty()) throw UsageError(fmt::format("cannot run '{}': {} is not executable", name, unusable));
   if (is_path) throw UsageError(fmt::format("cannot run '{}': there is no such program", name));
-  throw UsageError(fmt::format("cannot run '{0}': no folder of PATH has it (one in this folder is './{0}')", name));
+  throw UsageError(fmt::format("cannot run '{0}': no folder of PATH has it{1}", name,
+                               is_file("./" + name) ? fmt::format(" (the one in this folder is './{}')", name) : ""));
 }
 
 sigset_t ending_signals() {

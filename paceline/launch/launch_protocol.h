@@ -1,5 +1,6 @@
 // What a launcher and its agents on other hosts say to each other: one JSON object per line. docs/launch.md has a
-// dialogue. Bytes of output that are not UTF-8 arrive as U+FFFD.
+// dialogue. A word that is not UTF-8 (of the command, its folder, the environment) is a list of its bytes, [47, 255];
+// bytes of output that are not UTF-8 arrive as U+FFFD.
 #pragma once
 
 #include <optional>

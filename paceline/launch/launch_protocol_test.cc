@@ -29,6 +29,19 @@ TEST(LaunchProtocol, CarriesAJob) {
   EXPECT_THAT(order.job->ranks[0].environment, ElementsAre("A=1", "B=\"=\""));
 }
 
+TEST(LaunchProtocol, CarriesWordsThatAreNotUtf8Unchanged) {
+  std::string every_byte;
+  for (int byte = 1; byte < 256; ++byte) every_byte += static_cast<char>(byte);
+  const JobOrder job = {.command = {"cat", "caf\xe9.txt", every_byte, ""},
+                        .folder = "/tmp/caf\xe9",
+                        .ranks = {{.rank = 0, .environment = {"NAME=caf\xe9", "OTHER=caf\xc3\xa9"}}}};
+  const AgentOrder order = read_order(one_line(job_line(job)));
+  ASSERT_TRUE(order.job);
+  EXPECT_EQ(order.job->command, job.command);
+  EXPECT_EQ(order.job->folder, job.folder);
+  EXPECT_EQ(order.job->ranks.at(0).environment, job.ranks[0].environment);
+}
+
 TEST(LaunchProtocol, CarriesASignal) { EXPECT_EQ(read_order(one_line(signal_line(15))).signal, 15); }
 
 TEST(LaunchProtocol, DoesNotQuoteOrdersThatItCannotRead) {

@@ -132,7 +132,9 @@ std::string RemoteRanks::with_last_words(const std::string& how) const {
 
 std::string address_towards(const std::string& host) {
   const auto fail = [&](const char* why) -> PeerError {
-    return PeerError(fmt::format("host {}: {}; say with --address where the others reach this host", host, why));
+    return PeerError(fmt::format(
+        "host {}: {}; is its name spelt right? If only --rsh knows it, say with --address where it reaches this host",
+        host, why));
   };
   const addrinfo hints = {.ai_socktype = SOCK_DGRAM};
   addrinfo* found = nullptr;
