@@ -71,14 +71,16 @@ std::vector<PartText> parts_of(const ProgressState& state, double fraction) {
   std::vector<PartText> parts;
   const auto add = [&](Part part, std::string text) { parts.push_back({part, std::move(text)}); };
   const size_t digits = fmt::format("{}", state.steps).size();
-  add(Part::epoch, fmt::format("epoch {:.1f}/{:g}", state.epoch, std::round(state.epochs * 10) / 10));
+  const int decimals = state.epochs < 1 ? 2 : 1;
+  const double unit = std::pow(10, decimals);
+  add(Part::epoch, fmt::format("epoch {:.{}f}/{:g}", state.epoch, decimals, std::round(state.epochs * unit) / unit));
   add(Part::bar, "");
   add(Part::percent, fmt::format("{:3} %", static_cast<int>(fraction * 100)));
   add(Part::step, state.steps > 0 ? fmt::format("step {:{}}/{}", state.step, digits, state.steps)
                                   : fmt::format("step {}", state.step));
   if (!(state.loss < 0)) add(Part::loss, "loss " + format_loss(state.loss));
-  if (state.accuracy >= 0) add(Part::accuracy, fmt::format("acc {:.1f} %", 100 * state.accuracy));
-  if (state.test_accuracy >= 0) add(Part::test, fmt::format("test {:.1f} %", 100 * state.test_accuracy));
+  if (state.accuracy >= 0) add(Part::accuracy, fmt::format("acc {:4.1f} %", 100 * state.accuracy));
+  if (state.test_accuracy >= 0) add(Part::test, fmt::format("test {:4.1f} %", 100 * state.test_accuracy));
   if (state.images_per_second > 0) add(Part::rate, format_rate(state.images_per_second) + " img/s");
   if (state.seconds_left >= 0 && state.seconds_left < kLongestSeconds) {
     add(Part::left, format_duration(state.seconds_left) + " left");
@@ -92,6 +94,14 @@ int width_of(const std::vector<PartText>& parts) {
     width += (width > 0 ? 2 : 0) + (part == Part::bar ? kBarMin : static_cast<int>(text.size()));
   }
   return width;
+}
+
+// The first test comes later: its place is kept, so that the line does not change when it does.
+void keep_place_for_test(std::vector<PartText>& parts) {
+  const auto after = [](Part part) { return part == Part::rate || part == Part::left; };
+  const auto is_test = [](const PartText& text) { return text.part == Part::test; };
+  if (std::ranges::any_of(parts, is_test)) return;
+  parts.insert(std::ranges::find_if(parts, after, &PartText::part), {Part::test, "test  0.0 %"});
 }
 
 std::string plain_text(const ProgressState& state) {
@@ -121,6 +131,7 @@ std::string progress_text(const ProgressState& state, int columns, ProgressStyle
                                          : 0;
   const double fraction = std::clamp(done, 0.0, 1.0);
   std::vector<PartText> parts = parts_of(state, fraction);
+  keep_place_for_test(parts);
   while (parts.size() > 1 && width_of(parts) > columns) {
     parts.erase(std::ranges::max_element(parts, {}, &PartText::part));
   }
@@ -128,6 +139,7 @@ std::string progress_text(const ProgressState& state, int columns, ProgressStyle
   const int bar_cells = std::min(kBarMin + columns - width, kBarMax);
   std::string line;
   for (const auto& [part, text] : parts) {
+    if (part == Part::test && state.test_accuracy < 0) continue;
     if (!line.empty()) line += "  ";
     line += part == Part::bar ? bar(fraction, bar_cells, style) : text;
   }

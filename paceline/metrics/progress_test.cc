@@ -6,6 +6,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <thread>
@@ -98,17 +99,43 @@ TEST(ProgressText, NeverIsWiderThanItsColumns) {
   }
 }
 
+// The first test must not push other parts out of the line.
+TEST(ProgressText, KeepsItsPartsWhenTheFirstTestComes) {
+  ProgressState before = kState;
+  before.test_accuracy = -1;
+  for (int columns = 60; columns < 140; ++columns) {
+    const std::string early = progress_text(before, columns, kAscii), late = progress_text(kState, columns, kAscii);
+    for (const char* part : {"step", "acc", "img/s", "left", "%"})
+      EXPECT_EQ(early.find(part) == std::string::npos, late.find(part) == std::string::npos)
+          << part << " at " << columns;
+    const auto bar = [](const std::string& line) {
+      return std::ranges::count_if(line, [](char c) { return c == '='; });
+    };
+    EXPECT_EQ(bar(early), bar(late)) << columns;
+    EXPECT_EQ(early.find("test"), std::string::npos);
+  }
+}
+
+TEST(ProgressText, PartsOfAnEpochHaveTheDigitsThatTheyNeed) {
+  const auto begins = [](double epoch, double epochs) {
+    return progress_text({.epoch = epoch, .epochs = epochs, .step = 1, .steps = 2}, 20, kAscii);
+  };
+  EXPECT_THAT(begins(0.125, 0.25), testing::StartsWith("epoch 0.12/0.25"));
+  EXPECT_THAT(begins(1.25, 2.5), testing::StartsWith("epoch 1.2/2.5"));
+  EXPECT_THAT(begins(1.25, 5), testing::StartsWith("epoch 1.2/5"));
+}
+
 TEST(ProgressText, LeavesOutWhatIsUnknown) {
-  EXPECT_EQ(progress_text(at_step(50), 80, kAscii),
+  EXPECT_EQ(progress_text(at_step(50), 100, kAscii),
             "epoch 0.0/1  ===============...............   50 %  step  50/100  loss 1.000");
 }
 
 TEST(ProgressText, TheBarIsFullAtTheEndOnly) {
-  EXPECT_THAT(progress_text(at_step(0), 80, kAscii), HasSubstr("  ..............................    0 %  "));
-  EXPECT_THAT(progress_text(at_step(999, 1000), 80, kAscii), HasSubstr("  =============================-   99 %  "));
-  EXPECT_THAT(progress_text(at_step(100), 80, kAscii), HasSubstr("  ==============================  100 %  "));
-  EXPECT_THAT(progress_text(at_step(101), 80, kAscii), HasSubstr("  ==============================  100 %  "));
-  EXPECT_THAT(progress_text(at_step(0, 0), 80, kAscii), HasSubstr("    0 %  step 0  loss"));
+  EXPECT_THAT(progress_text(at_step(0), 100, kAscii), HasSubstr("  ..............................    0 %  "));
+  EXPECT_THAT(progress_text(at_step(999, 1000), 100, kAscii), HasSubstr("  =============================-   99 %  "));
+  EXPECT_THAT(progress_text(at_step(100), 100, kAscii), HasSubstr("  ==============================  100 %  "));
+  EXPECT_THAT(progress_text(at_step(101), 100, kAscii), HasSubstr("  ==============================  100 %  "));
+  EXPECT_THAT(progress_text(at_step(0, 0), 100, kAscii), HasSubstr("    0 %  step 0  "));
 }
 
 TEST(ProgressText, WithoutATotalOfStepsTheEpochsSayHowFarTheRunIs) {

@@ -75,8 +75,9 @@ std::string to_table(const Summary& s) {
     table += fmt::format("  {:<14}{}\n", name, value);
   };
   row("model", fmt::format("{}, {} parameters", s.model, with_commas(static_cast<uint64_t>(s.parameters))));
-  row("data", fmt::format("{}, {} samples seen ({:.4g} epoch{})", s.data, with_commas(static_cast<uint64_t>(s.samples)),
-                          s.epochs, s.epochs == 1 ? "" : "s"));
+  row("data",
+      fmt::format("{}, {} sample{} seen ({:.4g} epoch{})", s.data, with_commas(static_cast<uint64_t>(s.samples)),
+                  s.samples == 1 ? "" : "s", s.epochs, s.epochs == 1 ? "" : "s"));
   row("ran on",
       fmt::format("{}, {}, {} rank{} x {} thread{}{}", s.device, s.precision, s.ranks, s.ranks == 1 ? "" : "s",
                   s.threads, s.threads == 1 ? "" : "s", s.ranks == 1 ? "" : " over " + s.engine));

@@ -99,7 +99,7 @@ Summary Trainer::summarise() {
                      .train_loss = state_.train_loss,
                      .test_loss = state_.test_loss,
                      .test_accuracy = state_.test_accuracy,
-                     .test_top5 = data_.train->classes() > 5 ? state_.test_top5 : -1,  // of 5 it is always 1
+                     .test_top5 = state_.test_top5,
                      .best_accuracy = state_.best_accuracy,
                      .target_seconds = state_.target_seconds,
                      .target_epoch = state_.target_epoch,
