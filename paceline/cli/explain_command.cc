@@ -1,4 +1,5 @@
 #include "paceline/cli/explain_command.h"
+#include "paceline/cli/cluster_arguments.h"
 #include "paceline/cli/explain_step_command.h"
 
 #include <fmt/format.h>
@@ -8,7 +9,7 @@
 
 #include "paceline/collectives/explain.h"
 #include "paceline/collectives/plan.h"
-#include "paceline/collectives/platforms.h"
+#include "paceline/collectives/profile_table.h"
 #include "paceline/collectives/stored_profile.h"
 #include "paceline/core/bytes.h"
 #include "paceline/core/error.h"
@@ -17,18 +18,17 @@ namespace paceline {
 namespace {
 
 struct ExplainArguments {
-  int ranks = 0;
-  int ranks_per_host = 0;
+  ClusterArguments cluster;
   std::string grid;
   std::string bytes;
-  std::string platform = "abci";
   bool json = false;
 };
 
 uint64_t parse_size(const std::string& text) {
   const auto bytes = parse_bytes(text);
   if (!bytes)
-    throw UsageError(fmt::format("--bytes: '{}' is no size: write a number and K, M, G, KiB, MiB or GiB", text));
+    throw UsageError(
+        fmt::format("--bytes: '{}' is no size: write a whole number and KB, MB, GB, KiB, MiB or GiB", text));
   return *bytes;
 }
 
@@ -69,14 +69,16 @@ std::optional<Profile> find_profile(const Cluster& cluster, Grid grid) {
 }
 
 void explain(const ExplainArguments& arguments) {
-  const Cluster cluster = platform(arguments.platform, arguments.ranks, arguments.ranks_per_host);
-  const Grid grid = arguments.grid.empty() ? cluster.default_grid() : parse_grid(arguments.grid, arguments.ranks);
+  const Cluster cluster = arguments.cluster.cluster();
+  const Grid grid = arguments.grid.empty() ? cluster.default_grid() : parse_grid(arguments.grid, cluster.ranks);
   const uint64_t bytes = parse_size(arguments.bytes);
   const std::optional<Profile> profile = find_profile(cluster, grid);
   const Measured measured = profile ? measured_times(*profile, bytes) : Measured{};
   if (arguments.json) return print_json(cluster, grid, bytes, measured);
   fmt::print("{}", explain_all_reduce(cluster, grid, bytes, measured));
-  if (profile) fmt::print("\nWhat runs here use, by their profile:\n{}", describe(make_plan(cluster, grid, &*profile)));
+  if (profile)
+    fmt::print("\nWhat runs here use, by their profile:\n{}{}", describe(make_plan(cluster, grid, &*profile)),
+               noise_text(*profile));
 }
 
 }  // namespace
@@ -86,16 +88,17 @@ void add_explain_command(CLI::App& app) {
   command->require_subcommand(1);
   CLI::App* all_reduce = command->add_subcommand("allreduce", "The sum of a buffer over all ranks");
   const auto arguments = std::make_shared<ExplainArguments>();
-  all_reduce->add_option("--ranks", arguments->ranks, "How many ranks")->required()->check(CLI::PositiveNumber);
-  all_reduce->add_option("--bytes", arguments->bytes, "Size of the buffer: 64M, 4KiB")->required();
+  arguments->cluster.add_options(*all_reduce);
+  all_reduce->add_option("--bytes", arguments->bytes, "Size of the buffer: 64MB, 4KiB")->required()->type_name("SIZE");
   all_reduce->add_option("--grid", arguments->grid, "Row length x rows of the torus (default: the most square one)");
-  all_reduce
-      ->add_option("--ranks-per-host", arguments->ranks_per_host,
-                   "Ranks that share a host (default: abci 4, other platforms all)")
-      ->check(CLI::PositiveNumber);
-  all_reduce->add_option("--platform", arguments->platform, fmt::format("{}", fmt::join(platform_names(), ", ")))
-      ->capture_default_str();
   all_reduce->add_flag("--json", arguments->json, "Print as JSON");
+  all_reduce->footer(
+      "Examples:\n"
+      "  paceline explain allreduce --ranks 64 --bytes 100MB\n"
+      "  paceline explain allreduce --ranks 64 --ranks-per-host 8 --platform shm+gloo --link 25Gbit --latency 10us "
+      "--bytes "
+      "100MB\n"
+      "  paceline explain allreduce --ranks 4 --platform shm --bytes 64KiB");
   all_reduce->callback([arguments] { explain(*arguments); });
   add_explain_step_command(*command);
 }

@@ -56,9 +56,10 @@ std::string assumptions(const StepOutline& step) {
                 ms(step.backward_s))
           : fmt::format("Backward takes {:.3f} ms.\n", ms(step.backward_s));
   if (!step.forward_s) text += "Assumed: forward takes half as long as backward.\n";
-  if (step.ready_s.empty())
+  if (step.no_overlap.empty() && step.ready_s.empty())
     text += "Assumed: a gradient is ready when backward has passed its share of the elements.\n";
-  return text;
+  if (!step.no_overlap.empty()) text += fmt::format("Nothing is sent before backward is over: {}.\n", step.no_overlap);
+  return text + step.links;
 }
 
 std::string table(const StepOutline& step, const StepPrediction& prediction) {
@@ -121,6 +122,9 @@ std::string fewer_bytes(const StepOutline& step) {
 // What helps, as it would be said to somebody.
 std::string remedy(const StepOutline& step, const StepPrediction& prediction) {
   const OverlapPrediction& overlap = prediction.overlap;
+  if (!step.no_overlap.empty())
+    return fmt::format("nothing is hidden by backward: {}, or compute more per step (a larger batch.local)",
+                       fewer_bytes(step));
   const Bucket& last = step.plan.buckets.back();
   const bool last_can_shrink = last.parameters.size() > 1;
   if (step.plan.buckets.size() == 1 && last_can_shrink)
@@ -166,8 +170,10 @@ StepPrediction predict_step(const StepOutline& step) {
   CHECK_EQ(step.names.size(), step.counts.size());
   CHECK_EQ(step.buckets.size(), step.plan.buckets.size());
   CHECK_TRUE(step.plan.fits(step.counts), "the bucket plan is for other parameters");
-  const std::vector<double> ready_s =
-      step.ready_s.empty() ? assumed_ready_s(step.counts, step.backward_s) : step.ready_s;
+  const std::vector<double> ready_s = !step.no_overlap.empty()
+                                          ? std::vector<double>(step.counts.size(), step.backward_s)
+                                      : step.ready_s.empty() ? assumed_ready_s(step.counts, step.backward_s)
+                                                             : step.ready_s;
   std::vector<double> bucket_s;
   for (const BucketCost& bucket : step.buckets) bucket_s.push_back(bucket.seconds);
   return {.buckets = bucket_times(step.plan, ready_s, bucket_s),

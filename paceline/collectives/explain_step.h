@@ -25,6 +25,9 @@ struct StepOutline {
   std::string codec = "none";
   double codec_ratio = 1;  // bytes of f32 for one on the wire
 
+  std::string no_overlap;  // why nothing leaves before backward is over; empty: buckets leave as they fill
+  std::string links;       // assumptions_of(the cluster)
+
   double backward_s = 0;
   bool backward_assumed = false;    // it is assumed_backward_s(): nobody knew
   std::optional<double> forward_s;  // nothing: half of backward

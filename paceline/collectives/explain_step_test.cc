@@ -56,6 +56,20 @@ TEST(ExplainStep, WhatIsKnownIsNotAssumed) {
   EXPECT_THAT(text, HasSubstr("100.000 ms of computing in a step of 106.000 ms"));
 }
 
+TEST(ExplainStep, WithoutOverlapAllLeaveAfterBackward) {
+  StepOutline step = outline(80, 2);
+  step.no_overlap = "every core computes";
+  step.links = "Assumed within a host: a wire\n";
+  const std::string text = explain_step(step);
+  EXPECT_THAT(
+      text,
+      HasSubstr("Nothing is sent before backward is over: every core computes.\nAssumed within a host: a wire\n"));
+  EXPECT_THAT(text, Not(HasSubstr("a gradient is ready")));
+  EXPECT_THAT(text, HasSubstr("exposed             16.000 ms after the end of backward\n"));
+  EXPECT_THAT(text, HasSubstr("overlap                0.0 % of communication is hidden by backward\n"));
+  EXPECT_THAT(text, HasSubstr("Nothing is hidden by backward: send fewer bytes"));
+}
+
 TEST(ExplainStep, AnUnknownBackwardIsSaidToBeAssumed) {
   StepOutline step = outline(16, 2);
   step.backward_assumed = true;
