@@ -1,11 +1,13 @@
 """What people meet on the command line: help, errors in one line, exit codes, and what a run leaves."""
 
 import json
+import os
 import re
+import subprocess
 import sys
 import unittest
 
-from paceline_process import SOURCE, ProcessTest
+from paceline_process import PACELINE, SOURCE, ProcessTest
 
 
 class CommandTest(ProcessTest):
@@ -24,14 +26,169 @@ class CommandTest(ProcessTest):
             self.assertEqual(self.run_paceline(command, "--help").returncode, 0)
 
     def test_version(self):
-        self.assertRegex(self.run_paceline("--version").stdout, r"^paceline \d+\.\d+\.\d+\n$")
+        for option in ("--version", "-V"):
+            self.assertRegex(self.run_paceline(option).stdout, r"^paceline \d+\.\d+\.\d+\n$")
+
+    def test_help_can_be_asked_for_in_every_way(self):
+        main = self.run_paceline("--help").stdout
+        self.assertEqual(self.run_paceline("help").stdout, main)
+        self.assertEqual(self.run_paceline("help", "explain", "step").stdout, self.run_paceline("explain", "step", "--help").stdout)
+        alone = self.run_paceline()
+        self.assertEqual((alone.returncode, alone.stdout, alone.stderr), (2, "", main))
+        part = self.run_paceline("recipe")
+        self.assertEqual((part.returncode, part.stderr), (2, self.run_paceline("recipe", "--help").stdout))
+
+    def test_every_command_has_examples_of_its_own(self):
+        commands = [("train",), ("serve",), ("certs",), ("eval",), ("models",), ("recipe", "keys"), ("recipe", "show"), ("recipe", "plot"),
+                    ("launch",), ("explain", "allreduce"), ("explain", "step"), ("profile",), ("bench", "allreduce"), ("flight",)]
+        for command in commands:
+            text = self.run_paceline(*command, "--help").stdout
+            self.assertIn("\nExamples:\n  paceline " + " ".join(command), text, command)
+            self.assertNotIn("Start with:", text, command)
+        self.assertIn("explain allreduce --ranks INT --bytes SIZE [OPTIONS]", self.run_paceline("explain", "allreduce", "--help").stdout)
 
     def test_usage_errors_exit_with_2(self):
         self.fails(2, "there is no command 'trian'; did you mean 'train'?", "trian")
         self.fails(2, "RECIPE", "train")
-        self.fails(2, "--frobnicate", "train", "small.toml", "--frobnicate")
+        self.fails(2, "paceline: 'paceline train' has no option '--frobnicate' (see 'paceline train --help')\n",
+                   "train", "small.toml", "--frobnicate")
         self.fails(2, "holds no run", "eval", ".")
-        self.assertEqual(self.run_paceline().returncode, 2)
+
+    def test_an_unknown_option_may_mean_a_key_of_the_recipe(self):
+        for arguments, meant in ((("--epochs", "3"), "--set train.epochs=3"), (("--epoch=3",), "--set train.epochs=3"),
+                                 (("--lr", "0.2"), "--set optimizer.rate=0.2"), (("--batch-size", "64"), "--set batch.global=64"),
+                                 (("--optimizer", "adam"), "--set optimizer.name=adam"), (("--rank", "2"), "--ranks")):
+            self.fails(2, f"has no option '{arguments[0].split('=')[0]}'; did you mean '{meant}'?", "train", "small.toml", *arguments)
+        self.fails(2, "'paceline train' has no option '--weights'", "train", "--weights", "x.safetensors", "small.toml")
+        self.fails(2, "'paceline train' does not expect 'other.toml'", "train", "small.toml", "other.toml")
+
+    def test_counts_begin_at_one(self):
+        for command in (("train", "small.toml", "--ranks", "0"), ("bench", "allreduce", "--ranks", "0"), ("models", "--classes", "0"),
+                        ("explain", "allreduce", "--bytes", "1K", "--ranks", "-3")):
+            result = self.fails(2, "expected a whole number from 1 on, found '", *command)
+            self.assertEqual(result.stderr.count("\n"), 1)
+
+    def test_a_machine_is_not_asked_for_too_much_in_silence(self):
+        self.fails(2, "--ranks 100000: 100000 processes on one machine are too many", "train", "small.toml", "--ranks", "100000")
+        served = ("--set", "sync.policy=bsp", "--set", "sync.servers=1024")
+        self.fails(2, "--ranks 1 with sync.servers = 1024: 1025 processes", "train", "small.toml", *served)
+        self.fails(2, "-n 100000: ", "launch", "-n", "100000", "--", "true")
+        cores = len(os.sched_getaffinity(0))
+        if cores < 8:
+            crowded = self.run_paceline("train", "small.toml", "--ranks", cores + 1, "--set", "train.max_steps=1")
+            self.assertEqual(crowded.returncode, 0, crowded.stderr)
+            self.assertRegex(crowded.stderr, f"warning: --ranks {cores + 1}: {cores + 1} processes share {cores} cores?, so they take turns")
+            self.assertEqual(crowded.stderr.count("take turns"), 1)
+        result = self.run_paceline("train", "small.toml", "--set", "train.max_steps=1", "--set", "train.threads=1024", "--set", "data.train_samples=32")
+        self.assertRegex(result.stderr, "warning: --set train.threads=1024: train.threads: 1024 threads share")
+
+    def test_threads_follow_what_the_process_may_use(self):
+        def threads(preparation=None, **variables):
+            result = self.run_paceline("train", "small.toml", "--set", "train.max_steps=1", "--json", "--out", f"run-{len(list(self.folder.iterdir()))}",
+                                       env={**os.environ, **variables}, preexec_fn=preparation)
+            return json.loads(result.stdout)["threads"]
+        self.assertEqual(threads(lambda: os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})), 1)
+        self.assertEqual(threads(OMP_NUM_THREADS="1"), 1)
+        self.assertEqual(threads(SLURM_CPUS_PER_TASK="1"), 1)
+
+    def test_a_batch_script_without_srun_is_told(self):
+        slurm = {**os.environ, "SLURM_JOB_ID": "79", "SLURM_NTASKS": "4", "SLURM_NNODES": "1"}
+        train = ("train", "small.toml", "--set", "train.max_steps=1")
+        told = self.run_paceline(*train, env=slurm)
+        self.assertEqual(told.returncode, 0, told.stderr)
+        self.assertRegex(told.stderr, "Slurm gave this job 4 tasks, but this process trains alone; write 'srun .*paceline train small.toml'")
+        self.assertNotIn("Slurm", self.run_paceline(*train, "--ranks", "1", env=slurm).stderr)
+
+    def test_what_an_override_leaves_out_is_said(self):
+        result = self.run_paceline("train", "small.toml", "--set", "optimizer.name=adam", "--set", "train.max_steps=1")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("left out of small.toml, as --set leaves it without effect: optimizer.momentum", result.stderr)
+        self.assertIn("optimizer.rate stays 0.05, which was meant for sgd; adam begins with 0.001 by default", result.stderr)
+
+    def test_a_name_that_is_too_long_is_an_error_of_files(self):
+        self.fails(5, "File name too long", "train", "small.toml", "--out", "x" * 300)
+
+    def test_too_little_memory_is_said_in_words(self):
+        import resource
+        for megabytes in (400, 450):  # libtorch's own beginning fails, before main
+            limit = megabytes * 1_000_000
+            result = self.run_paceline("train", "small.toml", "--set", "train.max_steps=1",
+                                       preexec_fn=lambda limit=limit: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)))
+            if result.returncode == 127:
+                continue  # not even the loader had enough for the libraries of this build
+            self.assertEqual(result.returncode, 5, result.stderr)
+            self.assertIn("paceline: the machine has no more memory for this process", result.stderr)
+            self.assertNotIn("terminate called", result.stderr)
+
+    def test_a_recipe_that_is_no_file_is_refused(self):
+        os.mkfifo(self.folder / "pipe.toml")
+        self.fails(3, "pipe.toml: is no file but a pipe", "train", "pipe.toml")
+        self.fails(3, "/dev/zero: is no file but a device", "train", "/dev/zero")
+
+    def test_a_run_folder_that_is_taken_is_refused_before_ranks_start(self):
+        self.train("run", "--set", "train.max_steps=1")
+        result = self.fails(2, "run holds a run already", "train", "small.toml", "--ranks", "2", "--out", "run")
+        self.assertNotIn("rank 0", result.stderr)
+
+    def test_few_classes_have_no_top5(self):
+        result = self.run_paceline("train", "small.toml", "--set", "data.classes=4", "--set", "train.max_steps=2", "--out", "run")
+        self.assertRegex(result.stdout, r"test accuracy +\d+\.\d\d %  \(best ")
+        self.assertNotIn("top-5", self.run_paceline("eval", "run").stdout)
+
+    def test_keys_can_be_filtered(self):
+        table = self.run_paceline("recipe", "keys", "optimizer").stdout
+        self.assertIn("nesterov", table)
+        self.assertNotIn("label_smoothing", table)
+        names = [key["name"] for key in json.loads(self.run_paceline("recipe", "keys", "warmup_", "--json").stdout)]
+        self.assertLessEqual({"warmup_epochs", "warmup_from", "warmup_to", "decay_from"} - {"decay_from"}, set(names))
+        self.assertNotIn("momentum_batch", names)
+        self.fails(2, "no key of a recipe has 'optimiser' in its name or meaning; did you mean 'optimizer'?", "recipe", "keys", "optimiser")
+
+    def test_the_closing_table_fits_a_narrow_terminal(self):
+        import fcntl
+        import struct
+        import termios
+        master, slave = os.openpty()
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 40, 0, 0))
+        arguments = [PACELINE, "train", "small.toml", "--set", "train.max_steps=2"]
+        with subprocess.Popen(arguments, cwd=self.folder, stdout=slave, stderr=subprocess.DEVNULL) as process:
+            os.close(slave)
+            text = b""
+            while True:
+                try:
+                    text += os.read(master, 4096)
+                except OSError:  # the last writer has closed it
+                    break
+        os.close(master)
+        lines = text.decode().splitlines()
+        self.assertTrue(any("parameters" in line for line in lines), lines)
+        for line in lines:
+            self.assertTrue(len(line) <= 40 or " " not in line[16:].strip(), line)
+
+    def test_explain_step_needs_no_data(self):
+        recipes = sorted((SOURCE / "recipes").glob("*.toml"))
+        self.assertTrue(recipes)
+        for recipe in recipes:
+            result = self.run_paceline("explain", "step", recipe, "--ranks", 64, "--backward-ms", 33)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertRegex(result.stdout, r"efficiency +\d+\.\d %")
+            self.assertIn("Assumed between hosts (of each host): 25 GB/s", result.stdout)
+
+    def test_explain_says_what_it_assumes_and_takes_other_links(self):
+        step = ("explain", "step", "small.toml", "--backward-ms", 5)
+        one_host = self.run_paceline(*step, "--platform", "shm", "--ranks", len(os.sched_getaffinity(0)), "--set", "train.threads=1").stdout
+        self.assertIn("Nothing is sent before backward is over: on one host", one_host)
+        self.assertIn("overlap                0.0 % of communication", one_host)
+        half = self.run_paceline(*step, "--ranks", 8, "--set", "comm.codec=fp16").stdout
+        communication = re.search(r"communication +([\d.]+) ms in", half)[1]
+        self.assertIn(f"communication takes {communication} ms with it", half)  # the verdict agrees with the table
+        sum_of = ("explain", "allreduce", "--ranks", 64, "--bytes", "100MB")
+        slow = self.run_paceline(*sum_of, "--link", "25Gbit", "--latency", "3us")
+        self.assertIn("Assumed between hosts (of each host): 3.12 GB/s (25 Gbit/s), 3 us a message", slow.stdout)
+        self.fails(2, "'fast' is no bandwidth", *sum_of, "--link", "fast")
+        self.fails(2, "puts all 4096 ranks on one host; say with --ranks-per-host", "explain", "allreduce", "--platform", "shm",
+                   "--ranks", 4096, "--bytes", "1K")
+        self.fails(2, "are on one host", "explain", "allreduce", "--platform", "shm", "--ranks", 4, "--bytes", "1K", "--link", "25Gbit")
 
     def test_recipe_errors_exit_with_3_and_name_line_and_nearest(self):
         (self.folder / "bad.toml").write_text("[train]\nepoch = 3\n")

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "paceline/cli/at_least_one.h"
 #include "paceline/cli/own_ranks.h"
 #include "paceline/collectives/bench.h"
 #include "paceline/collectives/platforms.h"
@@ -26,7 +27,8 @@ std::vector<uint64_t> parse_sizes(const std::vector<std::string>& texts) {
   for (const std::string& text : texts) {
     const auto bytes = parse_bytes(text);
     if (!bytes)
-      throw UsageError(fmt::format("--bytes: '{}' is no size: write a number and K, M, G, KiB, MiB or GiB", text));
+      throw UsageError(
+          fmt::format("--bytes: '{}' is no size: write a whole number and KB, MB, GB, KiB, MiB or GiB", text));
     sizes.push_back(*bytes);
   }
   return sizes;
@@ -65,8 +67,7 @@ void add_bench_command(CLI::App& app, int& exit_code) {
   const auto arguments = std::make_shared<BenchArguments>();
   BenchOptions& options = arguments->options;
   all_reduce->add_option("--engine", arguments->engine, "shm, gloo, mpi, shm+gloo, shm+mpi (default: shm)");
-  all_reduce->add_option("--ranks", arguments->ranks, "How many ranks to start (default: 2)")
-      ->check(CLI::PositiveNumber);
+  all_reduce->add_option("--ranks", arguments->ranks, "How many ranks to start (default: 2)")->check(at_least_one);
   all_reduce->add_option("--bytes", arguments->bytes, "Sizes: 1KiB,64K,4M (default: 1KiB to 64MiB in powers of 4)")
       ->delimiter(',');
   all_reduce
@@ -76,13 +77,15 @@ void add_bench_command(CLI::App& app, int& exit_code) {
   all_reduce->add_option("--peers", options.peers, "Libraries to measure beside: openmpi,gloo (default: none)")
       ->delimiter(',');
   all_reduce->add_option("--trials", options.measure.trials, "Rounds at each size; large sizes get fewer, at least 5")
-      ->check(CLI::PositiveNumber)
+      ->check(at_least_one)
       ->capture_default_str();
   all_reduce->add_flag("--write", options.write,
                        "Write the buffer before every call, as a training step does; that time counts, for all alike");
   all_reduce->add_option("--json", arguments->json, "Also write rows and environment to this file");
   all_reduce->footer(
-      "Example:  paceline bench allreduce --ranks 4 --peers openmpi,gloo --json all_reduce.json\n"
+      "Examples:\n"
+      "  paceline bench allreduce --ranks 4 --bytes 64KiB,1MiB\n"
+      "  paceline bench allreduce --ranks 4 --peers openmpi,gloo --json all_reduce.json\n"
       "Ranks that mpirun, srun or 'paceline launch' started are used as they are. bench/README.md explains the table.");
   all_reduce->callback([arguments, &exit_code] {
     arguments->options.bytes = parse_sizes(arguments->bytes);

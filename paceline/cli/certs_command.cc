@@ -26,7 +26,7 @@ void add_certs_command(CLI::App& app) {
       ->capture_default_str()
       ->check(CLI::Range(1, 36500));
   command->footer(
-      "Example:\n"
+      "Examples:\n"
       "  paceline certs certs --hosts a.cluster,b.cluster\n"
       "Servers and workers then get --certs certs. Machines that only work need authority, client certificate and its "
       "key, or\n"

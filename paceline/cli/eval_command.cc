@@ -102,6 +102,10 @@ void add_eval_command(CLI::App& app) {
       ->type_name("N")
       ->check(CLI::NonNegativeNumber);
   command->add_flag("--json", arguments->json, "Print the result as JSON");
+  command->footer(
+      "Examples:\n"
+      "  paceline eval runs/fashion_mnist\n"
+      "  paceline eval runs/fashion_mnist --step 938 --json");
   command->callback([arguments] { evaluate(*arguments); });
 }
 

@@ -25,6 +25,11 @@ void add_flight_command(CLI::App& app) {
   const auto places = std::make_shared<std::vector<std::string>>();
   command->add_option("FILE", *places, "Flight records (flight-rank-N.json) of one run, or a folder of them")
       ->required();
+  command->footer(
+      "Examples:\n"
+      "  paceline flight /tmp/paceline-flight-JOB\n"
+      "  paceline flight flight-rank-0.json flight-rank-1.json\n"
+      "The message of a failed run names the folder.");
   command->callback([places] { print_flight(*places); });
 }
 

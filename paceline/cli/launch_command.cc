@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "paceline/cli/crowding.h"
 #include "paceline/core/error.h"
 #include "paceline/launch/child_process.h"
 #include "paceline/launch/launch.h"
@@ -59,10 +60,12 @@ void add_launch_command(CLI::App& app, int& exit_code) {
   command->add_flag("--agent", arguments->agent)->group("");  // what the launcher starts on other hosts
   command->add_option("PROGRAM", options.command, "What each rank runs, behind '--', with its arguments");
   command->footer(
-      "Examples:    paceline launch -n 4 -- ./my_program\n"
-      "             paceline launch -n 4 --restart=3 -- paceline train R.toml --servers a:7000 --out runs/r\n"
-      "Exit codes:  that of the rank that failed first (128 + signal), 2 command line, 7 a host was not reached,\n"
-      "             130 Ctrl-C, 143 SIGTERM. docs/launch.md has the rest.");
+      "Examples:\n"
+      "  paceline launch -n 4 -- ./my_program\n"
+      "  paceline launch -n 8 --hosts a:4,b:4 -- paceline train recipes/fashion_mnist.toml --out runs/r\n"
+      "  paceline launch -n 4 --restart=3 -- paceline train R.toml --servers a:7000 --out runs/r\n"
+      "Exit codes: that of the rank that failed first (128 + signal), 2 command line, 7 a host was not reached,\n"
+      "            130 Ctrl-C, 143 SIGTERM. docs/launch.md has the rest.");
   command->callback([&app, arguments, &exit_code] {
     require_program(app, arguments->options.command);
     arguments->options.prefixes = !arguments->no_prefix;
@@ -71,6 +74,8 @@ void add_launch_command(CLI::App& app, int& exit_code) {
     } else if (!arguments->restart.empty()) {
       arguments->options.restarts = std::stoi(arguments->restart);
     }
+    const LaunchOptions& asked = arguments->options;
+    if (!arguments->agent && asked.hosts.empty()) require_possible(fmt::format("-n {}", asked.ranks), asked.ranks);
     exit_code = arguments->agent ? run_launch_agent() : launch(arguments->options);
   });
 }

@@ -4,8 +4,9 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <filesystem>
 #include <string>
-#include <string_view>
+#include <vector>
 
 #include "paceline/cli/bench_command.h"
 #include "paceline/cli/certs_command.h"
@@ -18,10 +19,12 @@
 #include "paceline/cli/recipe_command.h"
 #include "paceline/cli/serve_command.h"
 #include "paceline/cli/train_command.h"
+#include "paceline/cli/usage.h"
 #include "paceline/core/error.h"
 #include "paceline/core/nearest.h"
 #include "paceline/core/process_start.h"
 #include "paceline/core/process_tuning.h"
+#include "paceline/core/resource_failure.h"
 #include "paceline/core/version.h"
 
 namespace paceline {
@@ -35,23 +38,30 @@ std::vector<std::string> command_names(const CLI::App& app) {
 }
 
 // CLI11 calls a mistyped command an unexpected argument; say what was probably meant.
-void require_known_command(const CLI::App& app, int argc, char** argv) {
-  if (argc < 2 || argv[1][0] == '-') return;
+void require_known_command(const CLI::App& app, const std::string& name) {
+  if (name.starts_with('-')) return;
   const std::vector<std::string> names = command_names(app);
-  if (std::ranges::find(names, argv[1]) != names.end()) return;
-  throw UsageError(fmt::format("there is no command '{}'{} (commands: {}; see 'paceline --help')", argv[1],
-                               did_you_mean(argv[1], names), fmt::join(names, ", ")));
+  if (std::ranges::find(names, name) != names.end()) return;
+  throw UsageError(fmt::format("there is no command '{}'{} (commands: {}; see 'paceline --help')", name,
+                               did_you_mean(name, names), fmt::join(names, ", ")));
+}
+
+// Of a request for help too, which the parser throws.
+int exit_code_of(const CLI::App& app, const CLI::ParseError& error, const std::vector<std::string>& arguments) {
+  if (error.get_exit_code() == 0) return app.exit(error);
+  const CLI::App& command = command_of(app);
+  if (command.get_require_subcommand_min() > 0 && command.get_subcommands().empty() && command.remaining_size() == 0)
+    fmt::print(stderr, "{}", app.help());  // the command's, with its whole name
+  else
+    fmt::print(stderr, "paceline: {}\n", what_is_wrong(app, error, arguments));
+  return static_cast<int>(ExitCode::usage);
 }
 
 int run(int argc, char** argv) {
   CLI::App app("Paceline: fast, exact, distributed training of deep networks", "paceline");
-  app.set_version_flag("--version", fmt::format("paceline {}", kVersion));
+  app.formatter(std::make_shared<HelpText>());
+  app.set_version_flag("-V,--version", fmt::format("paceline {}", kVersion));
   app.require_subcommand(1);
-  app.footer(
-      "Start with:  paceline train recipes/fashion_mnist.toml\n"
-      "Then look at 'paceline COMMAND --help', and docs/recipe.md for what a recipe can say.\n"
-      "Exit codes: 0 done, 2 command line, 3 recipe, 4 data, 5 files, 6 training diverged, 7 another rank,\n"
-      "            70 a bug, 130 interrupted.");
 
   ExitCode result = ExitCode::success;
   int exit_code = 0;  // of programs that were started
@@ -66,16 +76,29 @@ int run(int argc, char** argv) {
   add_profile_command(app, exit_code);
   add_bench_command(app, exit_code);
   add_flight_command(app);
+  app.footer(  // after the commands, which would inherit it
+      "Start with:  paceline train recipes/fashion_mnist.toml\n"
+      "Then look at 'paceline help COMMAND', and at 'paceline recipe keys' for what a recipe can say.\n"
+      "Exit codes: 0 done, 2 command line, 3 recipe, 4 data, 5 files, memory or threads, 6 training diverged,\n"
+      "            7 another rank, 70 a bug, 130 interrupted.");
+  const std::vector<std::string> arguments = with_help_as_option({argv, argv + argc});
   try {
-    if (argc > 1 && std::string_view(argv[1]) == "train") tune_process(argv);
-    require_known_command(app, argc, argv);
-    app.parse(argc, argv);
+    if (arguments.size() > 1 && arguments[1] == "train") tune_process(argv);
+    if (arguments.size() > 1) require_known_command(app, arguments[1]);
+    app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend() - 1));
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : static_cast<int>(ExitCode::usage);
+    return exit_code_of(app, error, arguments);
   } catch (const Error& error) {
     if (!error.told()) fmt::print(stderr, "paceline: {}\n", error.what());
     return static_cast<int>(error.exit_code());
+  } catch (const std::filesystem::filesystem_error& error) {  // a name that is too long, a folder that is none
+    fmt::print(stderr, "paceline: {}: {}\n", error.path1().string(), error.code().message());
+    return static_cast<int>(ExitCode::file);
   } catch (const std::exception& error) {
+    if (const auto failure = resource_failure(error)) {
+      fmt::print(stderr, "paceline: {}\n", *failure);
+      return static_cast<int>(ExitCode::file);
+    }
     fmt::print(stderr, "paceline: unexpected error: {}\n", error.what());
     return static_cast<int>(ExitCode::unexpected);
   }
@@ -84,6 +107,10 @@ int run(int argc, char** argv) {
 
 }  // namespace
 }  // namespace paceline
+
+// Before the initialisers of libraries: libtorch's alone need more memory than a small limit leaves.
+[[gnu::section(".preinit_array"),
+  gnu::used]] void (*const before_libraries)() = paceline::end_in_words_without_resources;
 
 int main(int argc, char** argv) {
   paceline::open_closed_standard_streams();

@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "paceline/cli/at_least_one.h"
 #include "paceline/core/number_text.h"
 #include "paceline/models/model.h"
 
@@ -52,8 +53,12 @@ void add_models_command(CLI::App& app) {
   const auto arguments = std::make_shared<ModelsArguments>();
   command->add_option("--classes", arguments->classes, "Count parameters for this many classes")
       ->capture_default_str()
-      ->check(CLI::PositiveNumber);
+      ->check(at_least_one);
   command->add_flag("--json", arguments->json, "Print the list as JSON");
+  command->footer(
+      "Examples:\n"
+      "  paceline models\n"
+      "  paceline models --classes 10 --json");
   command->callback([arguments] { list_models(*arguments); });
 }
 

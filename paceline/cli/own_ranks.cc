@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "paceline/cli/crowding.h"
 #include "paceline/core/error.h"
 #include "paceline/core/file.h"
 #include "paceline/rendezvous/identity.h"
@@ -34,6 +35,11 @@ std::optional<int> starts_before() {
 }
 
 int launch_own_ranks(LaunchOptions options, const std::vector<std::string>& more) {
+  if (options.hosts.empty()) {
+    const std::string what = fmt::format("--ranks {}", options.ranks);
+    require_possible(what, options.ranks);
+    warn_of_crowding(what, options.ranks);
+  }
   options.prefixes = false;
   options.command = own_arguments();
   options.command.at(0) = std::filesystem::read_symlink("/proc/self/exe").string();

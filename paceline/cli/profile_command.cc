@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "paceline/cli/at_least_one.h"
 #include "paceline/cli/own_ranks.h"
 #include "paceline/collectives/hybrid.h"
 #include "paceline/collectives/profile_table.h"
@@ -46,11 +47,14 @@ void add_profile_command(CLI::App& app, int& exit_code) {
   LaunchOptions& launch = arguments->launch;
   command->add_option("--engine", launch.engine, "shm, gloo, mpi, shm+gloo, shm+mpi (default: as a run would choose)");
   command->add_option("--ranks", launch.ranks, "How many ranks to start (default: 2, or as --hosts says)")
-      ->check(CLI::PositiveNumber);
+      ->check(at_least_one);
   command->add_option("--hosts", launch.hosts, "Where, and how many there: a:4,b:4");
   command->add_option("--rsh", launch.rsh, "The command that reaches other hosts (default: ssh -o BatchMode=yes)");
   command->add_flag("--force", arguments->force, "Measure, also if there is a profile that fits");
   command->footer(
+      "Examples:\n"
+      "  paceline profile --ranks 4\n"
+      "  paceline profile --hosts a:4,b:4 --engine shm+gloo --force\n"
       "Profiles are kept in PACELINE_PROFILE_DIR, else in ~/.cache/paceline, and used by every run with the same "
       "hosts,\n"
       "engine, ranks and version. Training uses it where it is there, and the cost model where it is not.");

@@ -13,8 +13,11 @@
 #include <vector>
 
 #include "paceline/cli/recipe_plot_command.h"
+#include "paceline/core/error.h"
+#include "paceline/core/nearest.h"
 #include "paceline/core/recipe_effects.h"
 #include "paceline/core/recipe_keys.h"
+#include "paceline/core/recipe_notes.h"
 
 namespace paceline {
 namespace {
@@ -55,10 +58,29 @@ std::string table_row(const Row& cells) {
   return row;
 }
 
-std::string keys_table() {
+// Keys of a section of that name, or else whose name or meaning contains the text; all for an empty one.
+std::vector<RecipeKey> matching_keys(const std::string& filter) {
+  std::vector<RecipeKey> keys = recipe_keys();
+  if (filter.empty()) return keys;
+  const auto is_section = [&](const RecipeKey& key) { return key.section == filter; };
+  const bool whole_section = std::ranges::any_of(keys, is_section);
+  std::vector<std::string> names;
+  for (const RecipeKey& key : keys) names.insert(names.end(), {key.section, key.name});
+  std::erase_if(keys, [&](const RecipeKey& key) {
+    const std::string full_name = key.section + "." + key.name;
+    return whole_section ? !is_section(key)
+                         : full_name.find(filter) == std::string::npos && key.meaning.find(filter) == std::string::npos;
+  });
+  if (keys.empty())
+    throw UsageError(
+        fmt::format("no key of a recipe has '{}' in its name or meaning{}", filter, did_you_mean(filter, names)));
+  return keys;
+}
+
+std::string keys_table(const std::vector<RecipeKey>& keys) {
   std::string table = table_row({"key", "type", "default", "allowed", "meaning [unit]"});
   std::string section;
-  for (const RecipeKey& key : recipe_keys()) {
+  for (const RecipeKey& key : keys) {
     if (key.section != section) {
       section = key.section;
       table += fmt::format("\n[{}]  {}\n", section, find_section(section)->meaning);
@@ -70,9 +92,9 @@ std::string keys_table() {
   return table;
 }
 
-std::string keys_json() {
+std::string keys_json(const std::vector<RecipeKey>& chosen) {
   Json keys = Json::array();
-  for (const RecipeKey& key : recipe_keys()) {
+  for (const RecipeKey& key : chosen) {
     keys.push_back({{"section", key.section},
                     {"name", key.name},
                     {"type", key.type},
@@ -98,14 +120,26 @@ std::string recipe_json(const Recipe& recipe) {
 
 void add_keys_command(CLI::App& recipe) {
   struct Options {
+    std::string filter;
     bool json = false, markdown = false;
   };
   const auto options = std::make_shared<Options>();
   CLI::App* keys = recipe.add_subcommand("keys", "Print every key that a recipe may hold");
+  keys->add_option("FILTER", options->filter, "Only keys of this section, or with this in their name or meaning");
   CLI::Option* json = keys->add_flag("--json", options->json, "As JSON, for programs");
   keys->add_flag("--markdown", options->markdown, "As docs/recipe.md")->excludes(json);
+  keys->footer(
+      "Examples:\n"
+      "  paceline recipe keys\n"
+      "  paceline recipe keys optimizer\n"
+      "  paceline recipe keys warmup");
   keys->callback([options] {
-    std::cout << (options->json ? keys_json() : options->markdown ? recipe_keys_markdown() : keys_table());
+    if (options->markdown) {
+      std::cout << recipe_keys_markdown();
+    } else {
+      const std::vector<RecipeKey> chosen = matching_keys(options->filter);
+      std::cout << (options->json ? keys_json(chosen) : keys_table(chosen));
+    }
   });
 }
 
@@ -118,11 +152,19 @@ void add_show_command(CLI::App& recipe) {
   const auto options = std::make_shared<Options>();
   CLI::App* show = recipe.add_subcommand("show", "Print a recipe with every default and --set in place");
   show->add_option("RECIPE", options->file, "A TOML file")->required();
-  show->add_option("--set", options->overrides, "section.key=value, before what the file says; may be repeated")
+  show->add_option("--set", options->overrides, "Replace a key of the recipe (may be repeated)")
+      ->type_name("KEY=VALUE")
+      ->take_all()
       ->allow_extra_args(false);
   show->add_flag("--json", options->json, "As JSON, for programs");
+  show->footer(
+      "Examples:\n"
+      "  paceline recipe show recipes/fashion_mnist.toml\n"
+      "  paceline recipe show recipes/fashion_mnist.toml --set optimizer.name=adam --json");
   show->callback([options] {
     const Recipe resolved = read_recipe(options->file, options->overrides);
+    for (const std::string& note : override_notes(options->file, options->overrides))
+      fmt::print(stderr, "paceline: warning: {}\n", note);
     std::cout << (options->json ? recipe_json(resolved) : print_recipe(resolved));
   });
 }

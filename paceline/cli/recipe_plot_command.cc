@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "paceline/cli/at_least_one.h"
 #include "paceline/core/file.h"
 #include "paceline/core/number_text.h"
 #include "paceline/core/recipe.h"
@@ -82,18 +83,21 @@ void add_recipe_plot_command(CLI::App& recipe) {
   const auto arguments = std::make_shared<PlotArguments>();
   CLI::App* command = recipe.add_subcommand("plot", "Draw rate, momentum and batch of a recipe over its epochs");
   command->add_option("RECIPE", arguments->file, "A TOML file")->required();
-  command->add_option("--set", arguments->overrides, "section.key=value, before what the file says; may be repeated")
+  command->add_option("--set", arguments->overrides, "Replace a key of the recipe (may be repeated)")
+      ->type_name("KEY=VALUE")
+      ->take_all()
       ->allow_extra_args(false);
   command->add_option("--out", arguments->out, "The SVG to write (default: the recipe's name, in this folder)");
   command
       ->add_option("--ranks", arguments->ranks,
                    "How many ranks; decides the batch where the recipe has batch.local (default: as many as "
                    "batch.fill occupies, or 1)")
-      ->check(CLI::PositiveNumber);
+      ->check(at_least_one);
   command->footer(
-      "Trains nothing and needs no data.\n"
+      "Examples:\n"
       "  paceline recipe plot recipes/mikami_exp1.toml\n"
-      "  paceline recipe plot recipes/fashion_mnist.toml --ranks 4 --set batch.local=64 --out plan.svg");
+      "  paceline recipe plot recipes/fashion_mnist.toml --ranks 4 --set batch.local=64 --out plan.svg\n"
+      "Trains nothing and needs no data.");
   command->callback([arguments] { plot(*arguments); });
 }
 

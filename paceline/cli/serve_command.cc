@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <memory>
 
+#include "paceline/cli/at_least_one.h"
 #include "paceline/cli/interrupt.h"
 #include "paceline/cli/own_ranks.h"
 #include "paceline/cli/server_access.h"
@@ -140,7 +141,7 @@ void add_serve_command(CLI::App& app, ExitCode& result) {
       ->type_name("HOST:PORT");
   command->add_option("--workers", arguments->workers, "How many workers the run begins with")
       ->capture_default_str()
-      ->check(CLI::PositiveNumber);
+      ->check(at_least_one);
   command
       ->add_option("--state", arguments->state,
                    "The folder that survives a killed server (default: below /dev/shm, by the run's name)")

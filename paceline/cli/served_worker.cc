@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cstdlib>
 #include <string>
-#include <thread>
 #include <vector>
 
+#include "paceline/core/usable_cores.h"
 #include "paceline/rendezvous/world_settings.h"
 #include "paceline/serving/worker_loop.h"
 
@@ -24,7 +24,8 @@ std::vector<std::string> split(const std::string& text) {
 
 int threads_of_a_worker(const Recipe& recipe, int workers_here) {
   if (recipe.train.threads > 0) return static_cast<int>(recipe.train.threads);
-  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / workers_here);
+  const UsableCores mine = usable_cores();
+  return threads_of(mine, std::vector(static_cast<size_t>(workers_here), mine));
 }
 
 }  // namespace

@@ -2,18 +2,24 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <optional>
+#include <sstream>
 #include <thread>
 
+#include "paceline/cli/at_least_one.h"
+#include "paceline/cli/crowding.h"
 #include "paceline/cli/interrupt.h"
 #include "paceline/cli/own_ranks.h"
 #include "paceline/cli/run_choice.h"
 #include "paceline/cli/served_worker.h"
 #include "paceline/core/file.h"
 #include "paceline/core/pinning.h"
+#include "paceline/core/recipe_notes.h"
 #include "paceline/core/shell_quoted.h"
+#include "paceline/rendezvous/slurm_tasks.h"
 #include "paceline/rendezvous/world.h"
 #include "paceline/serving/server_plan.h"
 #include "paceline/train/earlier_run.h"
@@ -70,18 +76,43 @@ std::string how_to_go_on(const TrainArguments& arguments, const RunFolder& folde
   return fmt::format("the newest checkpoint is {}; go on with:\n  {}", checkpoints.back().folder.string(), command);
 }
 
-void print_results(const Summary& summary, const RunFolder& folder) {
-  const std::string root = folder.root.string();
-  fmt::print("\n{}", to_table(summary));
-  fmt::print("  {:<14}{}/ (summary.json, metrics.jsonl, curves.svg, checkpoints/)\n", "results", root);
-  fmt::print("  {:<14}tensorboard --logdir {}\n", "", root);
+size_t columns_of_output() {
+  winsize size{};
+  return ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : std::string::npos;
 }
 
-// A rank keeps to its share of the cores, unless whoever started it has seen to that.
+// A table of names and values in lines of at most `columns`, broken at spaces; what follows stands below its value.
+std::string fitted(const std::string& table, size_t columns) {
+  constexpr size_t kIndent = 16;
+  std::string text;
+  std::istringstream lines(table);
+  for (std::string line; std::getline(lines, line);) {
+    while (line.size() > columns) {
+      const size_t space = line.rfind(' ', columns);
+      if (space == std::string::npos || space <= kIndent) break;  // a long word stands as it is
+      text += line.substr(0, space) + "\n";
+      line = std::string(kIndent, ' ') + line.substr(space + 1);
+    }
+    text += line + "\n";
+  }
+  return text;
+}
+
+void print_results(const Summary& summary, const RunFolder& folder) {
+  const std::string root = folder.root.string();
+  std::string table = to_table(summary);
+  table += fmt::format("  {:<14}{}/ (summary.json, metrics.jsonl, curves.svg, checkpoints/)\n", "results", root);
+  table += fmt::format("  {:<14}tensorboard --logdir {}\n", "", root);
+  fmt::print("\n{}", fitted(table, columns_of_output()));
+}
+
+// Whether a launcher has given this process cores of its own.
+bool is_bound() { return allowed_cores().size() < std::thread::hardware_concurrency(); }
+
+// A rank keeps to its share of the cores, unless its launcher has seen to that.
 void pin_rank(const Identity& identity) {
-  const std::vector<int> cores = allowed_cores();
-  if (identity.local_size < 2 || cores.size() < std::thread::hardware_concurrency()) return;
-  pin_to(cores_of_part(cores, identity.local_rank, identity.local_size));
+  if (identity.local_size < 2 || is_bound()) return;
+  pin_to(cores_of_part(allowed_cores(), identity.local_rank, identity.local_size));
 }
 
 // What rank 0 shows and keeps; the others are silent, and fail for themselves.
@@ -192,7 +223,7 @@ ExitCode train_served(const TrainArguments& arguments, Recipe recipe) {
           "where with --servers; or leave the launcher out, and 'paceline train --ranks N' starts all");
     const Identity identity = find_identity(process_environment());
     options.workers = identity.size;
-    options.workers_here = identity.local_size;
+    options.workers_here = is_bound() ? 1 : identity.local_size;
     options.only_worker_0 = true;
     options.restart_workers |= starts_before().has_value();
     if (identity.rank > 0) worker = identity.rank;
@@ -257,6 +288,25 @@ int start_ranks(const TrainArguments& arguments, const Recipe& recipe) {
   return code;
 }
 
+// Before anything is started, which may take long where it is too much.
+void tell_what_to_know(const TrainArguments& arguments, const Recipe& recipe) {
+  const auto warn = [](const std::string& text) { fmt::print(stderr, "paceline: warning: {}\n", text); };
+  for (const std::string& note : override_notes(arguments.recipe, arguments.overrides)) warn(note);
+  if (is_rank()) return;
+  if (const auto ranks = slurm_tasks_left_out(process_environment()); ranks && arguments.ranks == 0)
+    warn(fmt::format(
+        "Slurm gave this job {} tasks, but this process trains alone; write 'srun {} train {}' in the batch "
+        "script ('--ranks 1' trains alone without this line)",
+        *ranks, arguments.program, arguments.recipe));
+  check_threads(recipe);
+  if (!needs_server(recipe) || !arguments.servers.empty()) return;
+  const int64_t workers = std::max(arguments.ranks, 1), servers = recipe.sync.servers;
+  const std::string ranks = fmt::format("--ranks {}", workers), own_servers = fmt::format("sync.servers = {}", servers);
+  require_possible(fmt::format("{} with {}", ranks, own_servers), workers + servers);
+  warn_of_crowding(ranks, workers);
+  warn_of_crowding(own_servers, servers);
+}
+
 }  // namespace
 
 void add_train_command(CLI::App& app, const std::string& program, ExitCode& result, int& exit_code) {
@@ -278,7 +328,7 @@ void add_train_command(CLI::App& app, const std::string& program, ExitCode& resu
   command
       ->add_option("--ranks", arguments->ranks,
                    "How many processes train together on this machine (default: 1; other machines: 'paceline launch')")
-      ->check(CLI::PositiveNumber);
+      ->check(at_least_one);
   command->add_option("--engine", arguments->engine,
                       "What carries gradients, over comm.engine: shm, gloo, mpi, shm+gloo, shm+mpi");
   command
@@ -309,6 +359,9 @@ void add_train_command(CLI::App& app, const std::string& program, ExitCode& resu
       "Ctrl-C writes a checkpoint and says how to go on.");
   command->callback([arguments, &result, &exit_code] {
     const Recipe recipe = read_recipe(arguments->recipe, arguments->overrides);
+    const bool told = is_rank() && arguments->ranks > 0;  // by the process that has started the ranks
+    if (!told && !own_worker_number() && find_identity(process_environment()).rank == 0)
+      tell_what_to_know(*arguments, recipe);
     if (const std::optional<int> before = starts_before(); before && is_rank() && !own_worker_number()) {
       if (arguments->out.empty())
         throw UsageError("under 'launch --restart' give --out DIR: ranks that are started again find their run there");
