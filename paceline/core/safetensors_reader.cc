@@ -62,6 +62,17 @@ class HeaderReader {
     }
   }
 
+  // torch.save() writes a zip, in early versions a pickle; both may hold code.
+  void refuse_files_of_pytorch(uint64_t first_bytes) const {
+    const bool zip = (first_bytes & 0xffffffff) == 0x04034b50;  // "PK", 3, 4
+    const bool pickle = (first_bytes & 0xffff) == 0x0280;
+    if (!zip && !pickle) return;
+    refuse(
+        "this is a PyTorch {}, not a safetensors file; one line of Python makes one of a state_dict: "
+        "safetensors.torch.save_file(torch.load('{}', map_location='cpu', weights_only=True), 'weights.safetensors')",
+        zip ? "zip" : "pickle", path_.filename().string());
+  }
+
   nlohmann::json read_header() {
     uint64_t header_bytes = 0;
     if (file_bytes_ < sizeof header_bytes) {
@@ -69,6 +80,7 @@ class HeaderReader {
     }
     read_bytes(&header_bytes, sizeof header_bytes, "the header's length");
     if (header_bytes > kMostSafetensorsHeaderBytes) {
+      refuse_files_of_pytorch(header_bytes);
       refuse("not a safetensors file: its header would have {} bytes; at most {} are allowed", header_bytes,
              kMostSafetensorsHeaderBytes);
     }

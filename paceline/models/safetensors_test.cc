@@ -134,6 +134,16 @@ TEST_F(SafetensorsTest, AGiantHeaderIsRefusedBeforeItIsAllocated) {
   EXPECT_THAT(refusal(), HasSubstr("expected a header of 65535 bytes, found 2"));
 }
 
+TEST_F(SafetensorsTest, FilesOfPyTorchAreRefusedWithTheWayOut) {
+  put(std::string("PK\x03\x04\0\0\x08\x08\0\0", 10));  // torch.save()
+  EXPECT_THAT(refusal(),
+              AllOf(HasSubstr("this is a PyTorch zip"), HasSubstr("safetensors.torch.save_file(torch.load(")));
+  put(std::string("\x80\x02\x8a\x0al\xfc\x9c\x46\xf9", 9));  // its early versions
+  EXPECT_THAT(refusal(), HasSubstr("this is a PyTorch pickle"));
+  put(std::string("\x80\x02\0\0\0\0\0\0", 8) + "{}");  // a header of 640 bytes begins alike
+  EXPECT_THAT(refusal(), HasSubstr("expected a header of 640 bytes"));
+}
+
 TEST_F(SafetensorsTest, AGiantTensorIsRefusedBeforeItIsAllocated) {
   put(R"({"x":{"dtype":"F32","shape":[1000000000000],"data_offsets":[0,4000000000000]}})", 4);
   EXPECT_THAT(refusal(), AllOf(HasSubstr("'x'"), HasSubstr("4000000000000"), HasSubstr("only 4 bytes")));
