@@ -111,6 +111,25 @@ TEST(ParameterServer, GoesOnWhereTheJournalCannotBecomeASnapshot) {
   EXPECT_THAT(lines, testing::Contains(testing::HasSubstr("goes on without a snapshot")));
 }
 
+TEST(ParameterServer, KeepsTheStatisticsOfAsManyWorkersAsItHasPlaces) {
+  const MemoryFolder folder;
+  ToyRun run = {.policy = "asp", .workers = 1, .elements = 2'000, .folder = folder.path()};
+  run.update.most_workers = 2;
+  ToyServers servers(run);
+  std::vector<float> parameters(run.elements);
+  for (int id = 0; id < 5; ++id) {  // they leave, and what they told stays
+    ServerWorker worker(run.worker(id, servers.addresses()));
+    ASSERT_TRUE(worker.join(parameters));
+    worker.send_statistics(std::vector<float>{static_cast<float>(id)});
+    worker.leave();
+  }
+  ServerObserver observer(run.worker(0, servers.addresses()));
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (observer.observe({}).statistics.size() < 2 && std::chrono::steady_clock::now() < until) {
+  }
+  EXPECT_EQ(observer.observe({}).statistics.size(), 2u);
+}
+
 TEST(ParameterServer, GradientsTravelInFewerBytes) {
   const MemoryFolder folders[3];
   const ToyRun plain = {.shards = 2, .folder = folders[0].path()};
