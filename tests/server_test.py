@@ -321,9 +321,9 @@ class ServerTest(unittest.TestCase):
             losses[rate] = self.summary(rate)["test_loss"]
         self.assertLess(losses["barzilai_borwein"], 0.8 * losses["schedule"])
 
-    def serve(self, recipe, *arguments):
+    def serve(self, recipe, *arguments, env=None):
         server = subprocess.Popen([PACELINE, "serve", recipe, "--set", "sync.policy=bsp", "--workers", "2", *arguments], stdout=subprocess.PIPE,
-                                  stderr=subprocess.PIPE, text=True)
+                                  stderr=subprocess.PIPE, text=True, env=env)
         self.addCleanup(server.communicate)
         self.addCleanup(server.kill)
         return server, server.stdout.readline().removeprefix("listening on ").strip()
@@ -447,6 +447,32 @@ class ServerTest(unittest.TestCase):
                               timeout=50, env={**os.environ, "PACELINE_TIMEOUT": "1"})  # without it they are waited for longer than this
         self.assertEqual(done.returncode, 7, done.stderr)
         self.assertRegex(done.stderr, rf"the servers \({address}\) have not answered for \d+\.\d s: .*; do all of them run\?")
+
+    def test_a_token_instead_of_certificates(self):
+        recipe, certs, worker = self.recipe(SMALL), self.folder / "certs", self.folder / "worker"
+        subprocess.run([PACELINE, "certs", str(certs)], check=True, capture_output=True)
+        worker.mkdir()
+        shutil.copy(certs / "authority.pem", worker)
+        secret = {"PACELINE_SERVER_TOKEN": "known to all of the run"}
+        options = ["--certs", str(certs), "--state"]
+        server, first = self.serve(recipe, *options, str(self.folder / "state-0"), "--shard", "0/2", env={**os.environ, **secret})
+        other, second = self.serve(recipe, *options, str(self.folder / "state-1"), "--shard", "1/2", "--coordinator", first,
+                                   env={**os.environ, **secret})
+        address = f"{first},{second}"
+
+        def refused(token):
+            done = subprocess.run(self.command(recipe, f"stranger {token}", "--set", "sync.policy=bsp", "--servers", address, "--certs", str(worker), ranks=1),
+                                  capture_output=True, text=True, timeout=50, env={**os.environ, **token})
+            self.assertNotEqual(done.returncode, 0, done.stderr)
+            return done.stderr
+        self.assertIn("client.pem is not there: a worker needs it and its key, or the servers' token", refused({}))
+        self.assertIn("the server refused this run's token", refused({"PACELINE_SERVER_TOKEN": "a guess"}))
+        self.assertIn("PACELINE_SERVER_TOKEN is empty", refused({"PACELINE_SERVER_TOKEN": ""}))
+        done = subprocess.run(self.command(recipe, "known", "--set", "sync.policy=bsp", "--servers", address, "--certs", str(worker), ranks=2),
+                              capture_output=True, text=True, timeout=100, env={**os.environ, **secret})
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(self.summary("known")["samples"], 2000)
+        self.assertEqual((server.wait(timeout=60), other.wait(timeout=60)), (0, 0))
 
     def test_a_policy_that_is_none_and_keys_that_do_not_go_are_refused(self):
         recipe = self.recipe(SMALL)

@@ -40,18 +40,21 @@ void work_on_servers(const Recipe& recipe, const ServedTrainOptions& options, in
   const char* run = std::getenv(kRunVariable);
   const char* checkpoint = std::getenv(kCheckpointVariable);
   const char* here = std::getenv(kWorkersHereVariable);
-  WorkerLoop(recipe, {.worker = worker,
-                      .workers = options.workers,
-                      .place = place,
-                      .servers = servers != nullptr ? split(servers) : options.servers,
-                      .checkpoint = checkpoint != nullptr ? checkpoint : "",
-                      .security = options.access.security(ServerAccess::Role::client),
-                      .patience_ms = wait_timeout_ms(0, process_environment()),
-                      .run = run != nullptr ? run : options.access.run(recipe),
-                      .threads = threads_of_a_worker(
-                          recipe, here != nullptr ? std::max(1, std::atoi(here)) : options.workers_here),
-                      .stop = options.stop,
-                      .log = options.log})
+  const std::vector<std::string> addresses = servers != nullptr ? split(servers) : options.servers;
+  Recipe with_servers = recipe;  // those that are there, as for the chief
+  with_servers.sync.servers = static_cast<int64_t>(addresses.size());
+  WorkerLoop(with_servers, {.worker = worker,
+                            .workers = options.workers,
+                            .place = place,
+                            .servers = addresses,
+                            .checkpoint = checkpoint != nullptr ? checkpoint : "",
+                            .security = options.access.security(ServerAccess::Role::client),
+                            .patience_ms = wait_timeout_ms(0, process_environment()),
+                            .run = run != nullptr ? run : options.access.run(recipe),
+                            .threads = threads_of_a_worker(
+                                recipe, here != nullptr ? std::max(1, std::atoi(here)) : options.workers_here),
+                            .stop = options.stop,
+                            .log = options.log})
       .run();
 }
 

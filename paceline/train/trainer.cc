@@ -374,8 +374,8 @@ void Trainer::write_checkpoint() {
     const auto statistics = [&] {
       return std::make_unique<EvaluationStatistics>(*model_, recipe_, data_, group_, share_.weight());
     };
-    const auto written = group_checkpoint_.write(state_, keeps_files(), statistics,
-                                                 keeps_files() ? texts() : RunTexts());
+    const auto written =
+        group_checkpoint_.write(state_, keeps_files(), statistics, keeps_files() ? texts() : RunTexts());
     if (!written) return;
     if (log() && written->step != checkpoint_told_) log()->debug("wrote {}", written->folder.string());
     checkpoint_told_ = written->step;
