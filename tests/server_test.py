@@ -297,16 +297,18 @@ class ServerTest(unittest.TestCase):
         self.assertRegex(errors, r"server 0 killed by signal 9 \(Killed\).*; go on from the newest checkpoint with --resume")
 
     def test_a_server_that_fails_in_the_same_way_each_time_ends_the_run(self):
-        """Here the file system for its state is full from the beginning."""
-        small = ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs -o size=64k tmpfs /dev/shm && exec "$@"', "sh"]
-        if subprocess.run([*small, "true"], capture_output=True).returncode != 0:
-            self.skipTest("no file system can be mounted")
-        chief = self.start(self.recipe(SMALL), "full", "--set", "sync.policy=bsp", before=small)
-        output, errors = chief.communicate(timeout=100)
-        self.assertEqual(chief.returncode, 5, errors)
-        self.assertIn("No space left on device", errors)
-        self.assertIn("it had ended like this before, and the run had got no further", errors)
-        self.assertEqual(errors.count("it was started again"), 1)
+        """Here the file system for its state is full: from the beginning, or when the first gradient comes."""
+        for size in ("64k", "1m"):
+            with self.subTest(size=size):
+                small = ["unshare", "--mount", "sh", "-c", f'mount -t tmpfs -o size={size} tmpfs /dev/shm && exec "$@"', "sh"]
+                if subprocess.run([*small, "true"], capture_output=True).returncode != 0:
+                    self.skipTest("no file system can be mounted")
+                chief = self.start(self.recipe(SMALL), f"full-{size}", "--set", "sync.policy=bsp", before=small)
+                output, errors = chief.communicate(timeout=100)
+                self.assertEqual(chief.returncode, 5, errors)
+                self.assertIn("No space left on device", errors)
+                self.assertIn("it had ended like this before, and the run had got no further", errors)
+                self.assertEqual(errors.count("it was started again"), 1)
 
     def lines(self, out):
         metrics = self.folder / out / "metrics.jsonl"
@@ -397,6 +399,7 @@ class ServerTest(unittest.TestCase):
         output, errors = run.communicate(timeout=60)
         self.assertEqual(run.returncode, 130, errors)
         self.assertGreater(self.summary("run")["steps"], begun)
+        self.assertIn(f" --servers {address} --out {self.folder / 'run'} --resume", (self.folder / "run" / "log.txt").read_text())
 
     def test_servers_of_ones_own_begin_anew_for_every_run(self):
         recipe, state = self.recipe(SMALL), self.folder / "state"

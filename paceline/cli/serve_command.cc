@@ -5,6 +5,7 @@
 
 #include <cstdio>
 #include <memory>
+#include <optional>
 
 #include "paceline/cli/at_least_one.h"
 #include "paceline/cli/interrupt.h"
@@ -106,16 +107,17 @@ ExitCode serve_shard(const ServeArguments& arguments) {
     log.warning("going on from the checkpoint at update {}; {}", with_commas(static_cast<uint64_t>(from_update)),
                 what_is_lost(from_update, last_seen_updates(run)));
   }
+  std::optional<ParameterServer> server;
   try {
-    ParameterServer server(options,
-                           std::span(weights).subspan(plan.map.first(place.shard), plan.map.count(place.shard)));
-    fmt::print("listening on {}\n", server.address());
-    std::fflush(stdout);
-    server.wait(interrupt.token());
+    server.emplace(options, std::span(weights).subspan(plan.map.first(place.shard), plan.map.count(place.shard)));
   } catch (...) {  // what never began leaves nothing; what was under way can go on
     if (!goes_on) remove_state(options.state_folder, place.shard);
     throw;
   }
+  fmt::print("listening on {}\n", server->address());
+  std::fflush(stdout);
+  server->wait(interrupt.token());
+  server.reset();
   if (interrupt.token().stop_requested()) return ExitCode::interrupted;
   remove_state(options.state_folder, place.shard);  // the run is over: the next one of this name begins anew
   return ExitCode::success;

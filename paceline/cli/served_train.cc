@@ -45,6 +45,7 @@ std::unique_ptr<OwnedFolder> make_state_folder() {
 // A server that was to be started again had lost what it needs for that.
 struct StateLost {
   std::string what;
+  int64_t begun = 0;  // at which update that part of the run had begun
 };
 
 // All processes of a run on this machine, around the chief, which is a thread of this one.
@@ -196,8 +197,9 @@ class ServedRun {
     const std::string& address = servers_[static_cast<size_t>(shard)];
     if (lost_ || is_hopeless(name, ending)) return std::nullopt;
     if (!address.empty() && !has_state(state_->path(), shard)) {
-      lost_ =
-          StateLost{fmt::format("{} {}, and its state in {} is gone", name, ending.text(), state_->path().string())};
+      const std::string folder = state_->path().string();
+      lost_ = StateLost{.what = fmt::format("{} {}, and its state in {} is gone", name, ending.text(), folder),
+                        .begun = from_ ? from_->step : 0};
       return std::nullopt;
     }
     return server_order(shard, address.empty() ? kAnyPort : address);
@@ -234,7 +236,7 @@ class ServedRun {
         if (is_hopeless(name, ending)) return std::nullopt;
         return order;
       };
-      // Only at first: a checkpoint may be removed later, and a worker that is started again begins its statistics anew.
+      // At the first start only: a checkpoint may be removed later; a later start begins with statistics of its own.
       if (from_) order.environment.push_back(fmt::format("{}={}", kCheckpointVariable, from_->folder.string()));
       supervisor_.start(name, {.order = order,
                                .again = again,
@@ -353,13 +355,14 @@ class ServedRun {
 // Servers whose state is gone begin anew from the newest checkpoint, and everything else with them: half a state (of
 // one shard, of workers that know later parameters) fits no checkpoint.
 Summary train_on_servers(const Recipe& recipe, const ServedTrainOptions& options) {
-  constexpr int kMostLosses = 10;
   ServedTrainOptions part = options;
-  for (int losses = 0;; ++losses) {
+  for (std::optional<int64_t> begun_before;;) {
     try {
       return ServedRun(recipe, part).run();
     } catch (const StateLost& lost) {
-      if (losses == kMostLosses) throw FileError(fmt::format("{}, for the {}th time", lost.what, losses + 1));
+      if (begun_before == lost.begun)
+        throw FileError(fmt::format("{}; the same happened before, and the run has no newer checkpoint", lost.what));
+      begun_before = lost.begun;
       options.log->warning("{}; all servers and workers are started again", lost.what);
       part.resume = true;
     }
