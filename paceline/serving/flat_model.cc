@@ -81,7 +81,7 @@ void FlatModel::load_mean_statistics(const std::vector<std::span<const float>>& 
   const torch::NoGradGuard no_grad;
   size_t at = 0;
   std::vector<double> seen(of_workers.size(), 1);
-  torch::Tensor spread;                            // of the workers' means in the layer whose variance comes next
+  torch::Tensor spread;  // of the workers' means in the layer whose variance comes next
   for (const auto& [name, tensor] : batch_statistics(*model_)) {
     const auto count = static_cast<size_t>(tensor.numel());
     std::vector<torch::Tensor> values;
@@ -91,8 +91,7 @@ void FlatModel::load_mean_statistics(const std::vector<std::span<const float>>& 
     }
     at += count;
     if (is_counter(name))
-      for (size_t worker = 0; worker < values.size(); ++worker)
-        seen[worker] = part_seen(values[worker].item<double>());
+      for (size_t worker = 0; worker < values.size(); ++worker) seen[worker] = part_seen(values[worker].item<double>());
     const double all = std::accumulate(seen.begin(), seen.end(), 0.0);
     if (all <= 0) continue;
     const double start = start_of(name);
