@@ -29,9 +29,7 @@ RATES = {
     "asp": (0.05, 0.1, 0.2), "ssp": (0.05, 0.1, 0.2), "k_sync": (0.01, 0.02, 0.04), "adaptive_k": (0.01, 0.02, 0.04), "easgd": (0.025, 0.05, 0.1),
 }
 
-NO_NESTEROV = {"optimizer.nesterov": "false"}  # the recipe's; these policies have no such momentum, and refuse the key
-SETTINGS = {"local_sgd": {"sync.interval": 8}, "stale_allreduce": {"sync.staleness": 1},
-            "asp": NO_NESTEROV, "ssp": NO_NESTEROV, "k_sync": NO_NESTEROV, "adaptive_k": NO_NESTEROV}
+SETTINGS = {"local_sgd": {"sync.interval": 8}, "stale_allreduce": {"sync.staleness": 1}}
 
 
 def run(options, policy, rate, seed):

@@ -44,6 +44,16 @@ TEST(RecipeEffects, ARefusalTellsWhyAndWhatToDo) {
   });
 }
 
+TEST(RecipeEffects, KeysOfTheFileMakeRoomForAnotherModeOnTheCommandLine) {
+  const std::string file = "[optimizer]\nnesterov = true\n[comm]\nalgorithm = \"ring\"\n";
+  const Recipe recipe = parse_recipe(file, "r.toml", {"sync.policy=asp"});
+  EXPECT_FALSE(recipe.optimizer.nesterov);
+  EXPECT_EQ(recipe.comm.algorithm, "hybrid");
+  EXPECT_FALSE(recipe.written.contains("comm.algorithm"));
+  EXPECT_THAT(refusal({"sync.policy=asp", "comm.algorithm=ring"}), HasSubstr("comm.algorithm: has no effect"));
+  EXPECT_EQ(refusal({"model.name=resnet20"}, "model = {name = \"vgg16\", dropout = 0.1}"), "");
+}
+
 TEST(RecipeEffects, OfModels) {
   EXPECT_THAT(refusal({"model.name=small_cnn", "model.zero_gamma=false"}), HasSubstr("model.zero_gamma: has no"));
   EXPECT_THAT(refusal({"model.name=vgg16", "batch_norm.sync=true"}), HasSubstr("batch_norm.sync: has no effect"));

@@ -15,6 +15,7 @@
 #include "paceline/core/error.h"
 #include "paceline/core/file.h"
 #include "paceline/core/nearest.h"
+#include "paceline/core/recipe_effects.h"
 #include "paceline/core/recipe_keys.h"
 #include "paceline/core/stored_recipe.h"
 
@@ -152,7 +153,9 @@ class RecipeParser {
     if (key.full_name() == "optimizer.nesterov" && overridden_.contains("optimizer.name") &&
         is_known_and_not_sgd(recipe_.optimizer.name))
       return true;
-    return key.full_name() != "batch.global" && overridden_.contains(key.applies.key) && !key.applies.holds(recipe_);
+    if (!key.applies.holds(recipe_)) return key.full_name() != "batch.global" && overridden_.contains(key.applies.key);
+    const KeyWithoutEffect* const entry = refused_by_mode(key, recipe_);
+    return entry != nullptr && overridden_.contains(std::string(entry->decides));
   }
 
   // Keys that nobody has given and whose default follows from others.

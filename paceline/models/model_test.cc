@@ -81,7 +81,7 @@ TEST_P(EveryModelTest, RefusesASmallerImage) {
 TEST_P(EveryModelTest, HasWhatItsRecipesMaySet) {
   const Registry<ModelInfo> models = builtin_models();
   const int64_t size = models.at(GetParam()).smallest_input;
-  const auto model = make_model(models, GetParam(), {.classes = 7, .image_size = size});
+  const auto model = make_model(models, GetParam(), {.classes = 7, .image_size = size, .zero_gamma = true});
   initialise(*model, "kaiming", 1);
   bool normalises = false, has_residual_blocks = false;
   for (const auto& module : model->modules()) {

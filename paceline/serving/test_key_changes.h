@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "paceline/core/recipe.h"
+
 namespace paceline {
 
 using Settings = std::map<std::string, std::string>;
@@ -19,7 +21,7 @@ inline const std::map<std::string, KeyChange>& changes() {
   static const std::map<std::string, KeyChange> all = {
       {"model.name", {{{"model.name", "small_cnn"}, {"model.dropout", "default"}}}},
       {"model.init", {{{"model.init", "xavier"}}}},
-      {"model.zero_gamma", {{{"model.zero_gamma", "false"}}}},
+      {"model.zero_gamma", {{{"model.zero_gamma", Recipe{}.model.zero_gamma ? "false" : "true"}}}},
       {"model.dropout", {{{"model.dropout", "0.25"}}}},
       {"data.name", {{{"data.name", "synthetic"}}}},
       {"data.root", {{{"data.root", "/tmp"}}}},
