@@ -7,6 +7,8 @@ RANKS ?= 2
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
 FUZZ_RUNS ?= 1000000
+RUNS ?= 300
+SEED ?= 1
 
 .PHONY: help train test test-gpu build bench soak fuzz format lint install clean
 
@@ -16,7 +18,7 @@ help:
 	@echo "make test-gpu on a machine with a GPU: compare kernels, steps and ranks there with what defines right; one table"
 	@echo "make build    build everything in build/PRESET (make build PRESET=release|dev|asan|tsan|cuda)"
 	@echo "make bench    measure a training step beside PyTorch's, and all-reduce beside OpenMPI's and Gloo's, each in one run"
-	@echo "make soak     the long versions of the randomised tests"
+	@echo "make soak     $(RUNS) disturbed runs from SEED=$(SEED), checked on what they leave, and the long versions of the randomised tests; goes on where it stopped"
 	@echo "make fuzz     $(FUZZ_RUNS) inputs for every parser, by coverage, under sanitizers; goes on from what it has found (make fuzz FUZZ_RUNS=N)"
 	@echo "make format   lay out the sources (clang-format)"
 	@echo "make lint     check the sources (clang-format, clang-tidy)"
@@ -61,6 +63,7 @@ bench:
 soak:
 	@./setup --tests
 	@cmake --preset release && cmake --build --preset release
+	@tests/soak/run.py $(PACELINE) build/release --runs $(RUNS) --seed $(SEED)
 	@PACELINE_SOAK=1 ctest --preset release -L soak --timeout 14400
 
 fuzz:
