@@ -72,6 +72,12 @@ class FaultsTest(unittest.TestCase):
                                r"time-out \(PACELINE_TIMEOUT, in seconds\)")
         self.each_engine(check)
 
+    def test_a_rank_that_never_arrives_at_the_librarys_own_all_reduce(self):
+        outcomes = self.run_scenario("gloo", "never_arrives_at_native", until=[0, 2], timeout_s=SHORT_S)
+        self.assert_errors(outcomes, [0, 2], rf"all_reduce #3 {SUM} in group 'world' did not finish in \d+\.\d s: rank 1 has not arrived")
+        for rank in (0, 2):
+            self.assertEqual(outcomes[rank].err.count("did not finish"), 1, outcomes[rank].err)
+
     def test_a_rank_that_is_slower_than_the_time_out(self):
         def check(engine):
             outcomes = self.run_scenario(engine, "slow", until=[0, 2], timeout_s=SHORT_S)

@@ -91,6 +91,15 @@ void never_arrives(Group& group) {
   sum_some(group, 1000);
 }
 
+// The others wait inside the library, where no alarm is heard.
+void never_arrives_at_native(Group& group) {
+  sum_some(group, 1000);
+  if (group.rank() == 1) pause();
+  std::vector<float> data(1000);
+  group.perform(Verb::all_reduce, view(data), ReduceOp::sum, -1,
+                [&] { group.native_all_reduce(view(data), ReduceOp::sum); });
+}
+
 void another_count(Group& group) {
   sum_some(group, 1000);
   sum_some(group, group.rank() == 1 ? 999 : 1000);
@@ -207,6 +216,7 @@ const std::map<std::string, std::function<void(Group&)>> kScenarios = {
     {"sums", sums},
     {"killed", killed_in_the_middle},
     {"never_arrives", never_arrives},
+    {"never_arrives_at_native", never_arrives_at_native},
     {"another_count", another_count},
     {"another_order", another_order},
     {"another_type", another_type},
