@@ -252,6 +252,10 @@ class CommandTest(ProcessTest):
         self.assertIn("1 epoch in 1 step of 512 samples", result.stderr)
         self.assertIn("512 samples seen (1 epoch)", result.stdout)
 
+    def test_a_name_that_no_folder_can_have_is_an_error_of_files(self):
+        name = "r" * 300
+        self.fails(5, f"cannot create folder {name}: File name too long", "train", "small.toml", "--out", name)
+
     def test_resume_begins_a_run_that_is_not_there(self):
         for where, out in (("fresh", ["--out", "fresh"]), ("runs/small", [])):
             for time in (1, 2):  # the same command, as a script gives it

@@ -115,6 +115,11 @@ void pin_rank(const Identity& identity) {
   pin_to(cores_of_part(allowed_cores(), identity.local_rank, identity.local_size));
 }
 
+bool is_absent(const std::filesystem::path& path) {
+  std::error_code unknown;
+  return std::filesystem::status(path, unknown).type() == std::filesystem::file_type::not_found;
+}
+
 // What rank 0 shows and keeps; the others are silent, and fail for themselves.
 class Desk {
  public:
@@ -123,7 +128,7 @@ class Desk {
         progress_(stderr, !arguments.quiet && isatty(STDERR_FILENO) != 0,
                   arguments.quiet ? 0 : recipe.train.log_every_steps),
         log_([this](std::string_view line) { progress_.line(line); }),
-        new_(!std::filesystem::exists(folder_.root)) {
+        new_(is_absent(folder_.root)) {
     make_directories(folder_.root);
     lock_.emplace(folder_);
     std::error_code absent;

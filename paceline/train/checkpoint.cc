@@ -301,7 +301,7 @@ RunState load_run_state(const CheckpointRef& checkpoint) {
 
 std::vector<NamedTensors> load_rank_tensors(const CheckpointRef& checkpoint) {
   const std::filesystem::path file = checkpoint.folder / kRanks;
-  if (!std::filesystem::exists(file)) return {};
+  if (!is_there(file)) return {};
   const NamedTensors all = read_safetensors(file).tensors;
   std::vector<NamedTensors> ranks;
   while (all.contains(fmt::format("rank.{}", ranks.size()))) {
@@ -316,7 +316,7 @@ std::vector<NamedTensors> load_rank_tensors(const CheckpointRef& checkpoint) {
 SumsUnderWay load_sums_under_way(const CheckpointRef& checkpoint) {
   const std::filesystem::path file = checkpoint.folder / kUnderWay;
   SumsUnderWay sums;
-  if (!std::filesystem::exists(file)) return sums;
+  if (!is_there(file)) return sums;
   sums.tensors = read_safetensors(file).tensors;
   while (sums.tensors.contains(fmt::format("stale.{}", sums.steps + 1))) ++sums.steps;
   return sums;

@@ -17,7 +17,10 @@ struct RunFolder {
   std::filesystem::path chart() const { return root / "curves.svg"; }
 
   // Also one whose recipe.toml is gone: a checkpoint holds it, too.
-  bool holds_a_run() const { return std::filesystem::exists(recipe()) || std::filesystem::exists(checkpoints()); }
+  bool holds_a_run() const {
+    std::error_code unknown;  // what cannot be looked at fails where it is used, with the reason
+    return std::filesystem::exists(recipe(), unknown) || std::filesystem::exists(checkpoints(), unknown);
+  }
 };
 
 }  // namespace paceline
