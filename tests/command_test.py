@@ -120,6 +120,15 @@ class CommandTest(ProcessTest):
             self.assertIn("paceline: the machine has no more memory for this process", result.stderr)
             self.assertNotIn("terminate called", result.stderr)
 
+    def test_a_damaged_profile_is_said_and_the_run_goes_on(self):
+        profiles = self.folder / "profiles"
+        profiles.mkdir()
+        (profiles / "profile-shm-2x1.json").write_text('{"format": "paceline pro')
+        result = self.run_paceline("train", "small.toml", "--ranks", "2", "--engine", "shm", "--set", "train.max_steps=1",
+                                   env={**os.environ, "PACELINE_PROFILE_DIR": str(profiles)})
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(result.stderr.count("profile-shm-2x1.json cannot be used"), 1, result.stderr)
+
     def test_a_recipe_that_is_no_file_is_refused(self):
         os.mkfifo(self.folder / "pipe.toml")
         self.fails(3, "pipe.toml: is no file but a pipe", "train", "pipe.toml")
