@@ -69,7 +69,7 @@ soak:
 fuzz:
 	@./setup --fuzz
 	@cmake --preset fuzz && cmake --build --preset fuzz
-	@tests/fuzz/run.py build/fuzz --runs $(FUZZ_RUNS) --jobs $(JOBS)
+	@fixed=$$(setarch -R true 2>/dev/null && echo "setarch -R"); $$fixed tests/fuzz/run.py build/fuzz --runs $(FUZZ_RUNS) --jobs $(JOBS)
 
 SOURCES = $(shell git ls-files '*.cc' '*.h' '*.cu')
 

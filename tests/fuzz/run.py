@@ -22,7 +22,9 @@ import time
 HERE = pathlib.Path(__file__).resolve().parent
 MOST_BYTES = {"cifar": 6500}  # of an input; two records of CIFAR-100 need 6,148
 DEFAULT_MOST_BYTES = 4096
+MOST_FILES, MOST_CORPUS_BYTES = 50, 20_000  # that minimise() keeps for each target, beside seeds and regressions
 SECONDS_OF_ONE_INPUT = 25  # more than that is a hang
+INTERRUPTED = 72  # libFuzzer's exit code after Ctrl-C
 LIMITS = [f"-timeout={SECONDS_OF_ONE_INPUT}", "-rss_limit_mb=2048", "-detect_leaks=1"]
 
 
@@ -47,8 +49,8 @@ def fuzz(target, build, length, seed):
     done = subprocess.run(list(map(str, command)), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     output = done.stdout.decode(errors="replace")
     row = (target, last_number(r"stat::number_of_executed_units: (\d+)", output) or last_number(r"#(\d+)\s", output), time.monotonic() - began,
-           last_number(r"cov: (\d+)", output), last_number(r" ft: (\d+)", output), len(list((HERE / "corpus" / target).iterdir())), int(done.returncode != 0))
-    return row, output if done.returncode else ""
+           last_number(r"cov: (\d+)", output), last_number(r" ft: (\d+)", output), len(list((HERE / "corpus" / target).iterdir())), int(done.returncode not in (0, INTERRUPTED)))
+    return row, output if row[-1] else ""
 
 
 def table(rows):
@@ -59,7 +61,7 @@ def table(rows):
 
 
 def minimise(target, build):
-    """Keeps of the repository's corpus and what was found the fewest files with the same coverage; seeds and regressions stay as they are."""
+    """Of what was found, takes files that add coverage into the repository's corpus, small ones first, as many as may be; seeds and regressions stay."""
     corpus = HERE / "corpus" / target
     with tempfile.TemporaryDirectory() as folder:
         kept, new = pathlib.Path(folder) / "kept", pathlib.Path(folder) / "new"
@@ -73,8 +75,9 @@ def minimise(target, build):
         for file in corpus.iterdir():
             if file.name not in named:
                 file.unlink()
-        for file in kept.iterdir():
-            if file.name not in named:
+        found = sorted((file for file in kept.iterdir() if file.name not in named), key=lambda file: (file.stat().st_size, file.name))
+        for number, file in enumerate(found[:MOST_FILES]):
+            if sum(each.stat().st_size for each in found[:number + 1]) <= MOST_CORPUS_BYTES:
                 shutil.copy(file, corpus)
     print(f"{target}: {len(list(corpus.iterdir()))} files, {sum(file.stat().st_size for file in corpus.iterdir()):,} bytes")
 
