@@ -277,7 +277,7 @@ void refuse_options_of_servers(const TrainArguments& arguments, const Recipe& re
 
 // Starts as many processes of this very command; each then finds out which rank it is.
 int start_ranks(const TrainArguments& arguments, const Recipe& recipe) {
-  choose_run_folder(recipe.title, arguments.out, goes_on(arguments));  // throws here once, and not in each rank
+  choose_run_folder(recipe.title, arguments.out, arguments.resume);  // throws here once, and not in each rank
   const std::string& engine = arguments.engine.empty() ? recipe.comm.engine : arguments.engine;
   const int code = launch_own_ranks({.ranks = arguments.ranks,
                                      .engine = engine == "auto" ? "" : engine,
