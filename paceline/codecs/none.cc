@@ -1,4 +1,5 @@
-// none: gradients travel as they are. For those who measure codecs or choose one by name; training sums without a codec.
+// none: gradients travel as they are. For those who measure codecs or choose one by name; training sums without a
+// codec.
 #include <cstring>
 
 #include "paceline/codecs/builtin.h"

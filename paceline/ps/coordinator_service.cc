@@ -81,10 +81,6 @@ void CoordinatorService::join(int worker, uint64_t incarnation, Peer connection)
   });
 }
 
-void CoordinatorService::heartbeat(int worker) {
-  strand_.post([=, this] { coordinator_.heard(worker, now_ns()); });
-}
-
 void CoordinatorService::leave(int worker, uint64_t incarnation) {
   strand_.post([=, this] {
     const auto known = workers_.find(worker);

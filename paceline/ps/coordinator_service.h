@@ -31,7 +31,9 @@ class CoordinatorService : public ShardUplink {
   // ---- what connections bring; from any thread ----
   using Peer = std::shared_ptr<Connection>;
   void join(int worker, uint64_t incarnation, Peer connection);
-  void heartbeat(int worker);
+  void heartbeat(int worker) {
+    strand_.post([=, this] { coordinator_.heard(worker, now_ns()); });
+  }
   void leave(int worker, uint64_t incarnation);
   void statistics(int worker, const Body& body);
   // It sent what no worker sends: nobody waits for it until its lease ends, and what it told is forgotten.

@@ -49,11 +49,12 @@ std::unique_ptr<StaleSum> build_stale_sum(const Recipe& recipe, const Model& mod
   std::vector<NamedParameter> parameters;
   for (const Parameter& parameter : parameters_of(model)) parameters.push_back({parameter.name, parameter.tensor});
   try {
-    return std::make_unique<StaleSum>(std::move(parameters), group,
-                                      StaleSumOptions{.staleness = static_cast<uint64_t>(recipe.sync.steps_of_staleness()),
-                                                      .overlap = recipe.comm.overlap,
-                                                      .sum = sum_options(recipe, stored_plan),
-                                                      .timeline = timeline});
+    return std::make_unique<StaleSum>(
+        std::move(parameters), group,
+        StaleSumOptions{.staleness = static_cast<uint64_t>(recipe.sync.steps_of_staleness()),
+                        .overlap = recipe.comm.overlap,
+                        .sum = sum_options(recipe, stored_plan),
+                        .timeline = timeline});
   } catch (const UsageError& error) {
     recipe.refuse("comm.algorithm", error.what());
   }

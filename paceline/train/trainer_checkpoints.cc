@@ -1,9 +1,8 @@
-// How a Trainer goes on from a checkpoint, and what must not have changed since.
+// How a Trainer writes its checkpoints and goes on from one, and what must not have changed since.
 #include <fmt/format.h>
 
 #include "paceline/collectives/group_text.h"
-#include "paceline/core/file.h"
-#include "paceline/core/stored_recipe.h"
+#include "paceline/train/evaluation_statistics.h"
 #include "paceline/train/trainer.h"
 
 namespace paceline {
@@ -94,6 +93,43 @@ void Trainer::report_changes() {
 // What of it lies in the run's folder is for people; a run goes on with that of its checkpoints.
 RunTexts Trainer::texts() const {
   return {.recipe = print_recipe(recipe_), .plan = group_.size() > 1 ? plan_json() : ""};
+}
+
+// When steps after it are known to have gone well; one that was skipped tells nothing.
+void Trainer::trust_checkpoint() {
+  if (!untried_checkpoint_ || state_.step <= *untried_checkpoint_ || !diverged_.empty()) return;
+  if (scaler_ && state_.loss_scale.skips_in_a_row > 0) return;
+  untried_checkpoint_.reset();
+  const AtWork at_work(group_.monitor(), Chore::checkpoint);  // removes older ones
+  checkpoints_.trust_newest();
+}
+
+// Not while steps are skipped: a run that has diverged skips all of them, and would push out the checkpoints of before.
+void Trainer::write_due_checkpoint() {
+  checkpoint_due_ |= due_.checkpoint;
+  if (!checkpoint_due_) return;
+  if (scaler_) meet();  // then it is known
+  if (scaler_ && state_.loss_scale.skips_in_a_row > 0) return;
+  checkpoint_due_ = false;
+  write_checkpoint();
+}
+
+void Trainer::write_checkpoint() {
+  meet();
+  require_finite_weights();
+  window_.gather_for_checkpoint([&] {
+    if (recorder_) recorder_->flush();
+    const auto statistics = [&] {
+      return std::make_unique<EvaluationStatistics>(*model_, recipe_, data_, group_, share_.weight());
+    };
+    const auto written =
+        group_checkpoint_.write(state_, keeps_files(), statistics, keeps_files() ? texts() : RunTexts());
+    if (!written) return;
+    if (log() && written->step != checkpoint_told_) log()->debug("wrote {}", written->folder.string());
+    checkpoint_told_ = written->step;
+    untried_checkpoint_ = written->step;
+  });
+  speed_.skip_to(clock_.now_ns());
 }
 
 }  // namespace paceline
