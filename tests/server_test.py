@@ -376,7 +376,7 @@ class ServerTest(unittest.TestCase):
 
     def test_a_server_that_began_anew_is_found_out(self):
         """By those who knew the state that it has lost, and by whoever looks after the run again."""
-        recipe, keys = self.recipe(SMALL.replace("epochs = 1", "epochs = 20")), ["--set", "sync.policy=bsp"]
+        recipe, keys = self.recipe(SMALL.replace("epochs = 1", "epochs = 2000")), ["--set", "sync.policy=bsp"]
         server, address = self.serve(recipe, "--state", str(self.folder / "state"))
         run = self.start(recipe, "run", *keys, "--servers", address)
         self.wait_for(lambda: self.last_checkpoint("run") > 0)

@@ -248,7 +248,8 @@ TEST(Reducer, ItsStateComesBack) {
     std::vector<torch::Tensor> tensors = {parameter({300}, 1), parameter({5}, 1)};
     ReducerOptions options;
     options.sum.codec = builtin_codecs().at("int8")({});
-    Reducer first(named(tensors), group, options), second(named(tensors), group, options);
+    std::vector<torch::Tensor> others = {parameter({300}, 1), parameter({5}, 1)};
+    Reducer first(named(tensors), group, options), second(named(others), group, options);
     const torch::Tensor factors = torch::linspace(-1, 1, 300);
     first.begin();
     first.expect_last_pass();

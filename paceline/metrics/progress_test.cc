@@ -140,7 +140,7 @@ TEST(ProgressText, TheBarIsFullAtTheEndOnly) {
 
 TEST(ProgressText, WithoutATotalOfStepsTheEpochsSayHowFarTheRunIs) {
   EXPECT_EQ(progress_text({.epoch = 0.5, .epochs = 2, .step = 62, .loss = 2}, 80, kAscii),
-            "epoch 0.5/2  =======-......................   25 %  step 62  loss 2.000");
+            "epoch 0.5/2  ======-...................   25 %  step 62  loss 2.000");
 }
 
 TEST(ProgressText, BeforeTheFirstLossThereIsNone) {

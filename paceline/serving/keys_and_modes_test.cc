@@ -23,6 +23,7 @@
 #include "paceline/ps/server.h"
 #include "paceline/schedule/from_recipe.h"
 #include "paceline/serving/chief.h"
+#include "paceline/serving/served_settings.h"
 #include "paceline/serving/test_key_changes.h"
 #include "paceline/serving/worker_loop.h"
 #include "paceline/train/assemble.h"
@@ -165,6 +166,7 @@ std::string run_on_a_server(const Recipe& recipe) {
                                                         .coordinator = plan.coordinator,
                                                         .coordinator_address = shard > 0 ? addresses[0] : "",
                                                         .run = "walk",
+                                                        .settings = served_settings(recipe, data.train->size()),
                                                         .codec = updates_alone(recipe) ? "none" : recipe.comm.codec,
                                                         .state_folder = memory.path() / "state"},
                                           std::span(weights).subspan(plan.map.first(shard), plan.map.count(shard))));

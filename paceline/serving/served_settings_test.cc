@@ -26,7 +26,7 @@ TEST(ServedSettings, DifferWhereTheRunWouldBeAnother) {
 TEST(ServedSettings, AreTheSameWhereOnlyOneProcessIsConcerned) {
   EXPECT_EQ(difference({"train.threads=3", "train.log_every_steps=7", "train.eval_every_epochs=2", "checkpoint.keep=9",
                         "sync.slowdown=[2]", "data.root=elsewhere", "data.loader_threads=2", "comm.overlap=false",
-                        "train.target_accuracy=0.5", "data.test_samples=10", "data.prefetch_batches=9"}),
+                        "train.target_accuracy=0.5", "data.test_samples=10"}),
             "");
 }
 

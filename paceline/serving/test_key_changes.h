@@ -129,7 +129,7 @@ inline const std::map<std::string, KeyChange>& changes() {
       {"sync.merge", {{{"sync.merge", "drop"}}}},
       {"sync.history", {{{"sync.history", "2"}}, {{"sync.merge", "mean"}}}},
       {"sync.look_ahead", {{{"sync.look_ahead", "false"}}}},
-      {"sync.interval", {{{"sync.interval", "2"}}}},
+      {"sync.interval", {{{"sync.interval", "1"}}}},
       {"sync.elasticity", {{{"sync.elasticity", "0.5"}}}},
       // The curvature of cross-entropy is negative here and there: no rate follows from it.
       {"sync.rate", {{{"sync.rate", "barzilai_borwein"}}, {{"optimizer.rate", "0.001"}, {"loss.name", "mse"}}}},
@@ -155,7 +155,7 @@ inline const std::vector<RunMode>& modes() {
   static const std::vector<RunMode> all = {
       {"one rank", {}},
       {"three ranks in step", {}, 3},
-      {"local_sgd", {{"sync.policy", "local_sgd"}}, 3},
+      {"local_sgd", {{"sync.policy", "local_sgd"}, {"sync.interval", "2"}}, 3},
       {"stale_allreduce", {{"sync.policy", "stale_allreduce"}, {"sync.staleness", "1"}}, 3},
       {"bsp", {{"sync.policy", "bsp"}}, 8, true},
       {"easgd", {{"sync.policy", "easgd"}, {"sync.interval", "3"}}, 8, true},

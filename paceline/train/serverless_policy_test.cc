@@ -272,7 +272,7 @@ TEST(RanksOutOfStep, DivergeTogether) {
 
 TEST(Slowdown, ARankTakesLongerForItsStepsAndNothingElseChanges) {
   const Outcome plain = train(2, {"train.max_steps=6"});
-  const Outcome slow = train(2, {"train.max_steps=6", "sync.slowdown=[1, 500]"});
+  const Outcome slow = train(2, {"train.max_steps=6", "sync.slowdown=[1, 100]"});
   EXPECT_EQ(slow.summary.weights_sha256, plain.summary.weights_sha256);
   EXPECT_GT(slow.summary.costs.compute_per_step_s, 10 * plain.summary.costs.compute_per_step_s);
   EXPECT_GT(slow.summary.costs.waiting_per_step_s, 10 * plain.summary.costs.waiting_per_step_s);
