@@ -9,7 +9,6 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
-#include <ranges>
 #include <utility>
 #include <vector>
 
@@ -65,10 +64,10 @@ void make_directories(const std::filesystem::path& path, Readers readers) {
   for (std::filesystem::path folder = path; !folder.empty() && !std::filesystem::exists(folder, unknown);
        folder = folder.parent_path())
     absent.push_back(folder);
-  for (const std::filesystem::path& folder : absent | std::views::reverse) {
-    if (::mkdir(folder.c_str(), readers == Readers::owner ? 0700 : 0777) != 0 && errno != EEXIST)
+  for (auto folder = absent.rbegin(); folder != absent.rend(); ++folder) {
+    if (::mkdir(folder->c_str(), readers == Readers::owner ? 0700 : 0777) != 0 && errno != EEXIST)
       fail("create folder", path, errno);
-    sync_directory(parent_of(folder));
+    sync_directory(parent_of(*folder));
   }
   if (!std::filesystem::is_directory(path, unknown)) fail("create folder", path, ENOTDIR);
 }

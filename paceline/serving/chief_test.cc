@@ -170,15 +170,16 @@ TEST_F(ChiefTest, WeightsThatAreNotFiniteEndTheRunWithoutACheckpoint) {
 
 // The worker stays in the first epoch until the chief has done what is due there.
 TEST_F(ChiefTest, EvaluatesRecordsAndKeepsCheckpointsWithinAnEpoch) {
-  recipe_.train.eval_every_epochs = 0.5;
-  recipe_.train.log_every_steps = 2;
+  recipe_.train.eval_every_epochs = 0.75;  // all three at step 3, whenever the chief looks
+  recipe_.train.log_every_steps = 3;
   recipe_.checkpoint.every_steps = 3;
   start_server();
   std::future<Summary> chief = start_chief();
-  ServerWorker worker({.servers = {server_->address()}, .map = plan_.map, .run = "small"});
+  ServerWorker worker({.servers = {server_->address()}, .map = plan_.map, .run = "small", .settings = settings_});
   std::vector<float> parameters(flat_.count());
   const std::vector<float> gradient(flat_.count(), 0.0f);
   std::optional<Assignment> next = worker.join(parameters);
+  worker.send_statistics(news(48, 96));
   for (int step = 0; step < 3; ++step) next = worker.push(gradient, next->lease.range.size(), 0.1, parameters);
   const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(30);
   while (checkpoints().all().empty() && std::chrono::steady_clock::now() < until)
