@@ -127,6 +127,7 @@ GrpcServer::GrpcServer(const std::string& address, const TransportSecurity& secu
     connection.fd = socket;
     acceptor_->HandleNewConnection(&connection);
   };
+  const std::lock_guard lock(mutex_);  // the door hands on at once, and admit() needs it
   door_ = std::make_unique<FrontDoor>(
       std::move(listener),
       FrontDoor::Options{
