@@ -219,8 +219,8 @@ class ServerTest(unittest.TestCase):
         print(f"{kills} processes killed in {ROUNDS} runs", file=sys.stderr)
         self.assertGreater(kills, ROUNDS)
 
-    def start(self, recipe, out, *arguments, ranks=2, before=()):
-        chief = subprocess.Popen([*before, *self.command(recipe, out, *arguments, ranks=ranks)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    def start(self, recipe, out, *arguments, ranks=2, before=(), env=None):
+        chief = subprocess.Popen([*before, *self.command(recipe, out, *arguments, ranks=ranks)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env)
         self.addCleanup(chief.communicate)
         self.addCleanup(chief.kill)
         return chief
@@ -432,6 +432,17 @@ class ServerTest(unittest.TestCase):
         self.assertEqual(self.summary("known")["samples"], 2000)
         self.assertEqual(server.wait(timeout=60), 0)
         self.assertIn("the TLS handshake failed", server.stderr.read())
+
+    def test_a_server_that_never_listens_can_be_interrupted(self):
+        run = self.start(self.recipe(SMALL), "run", "--set", "sync.policy=bsp", env={**os.environ, "PACELINE_TIMEOUT": "1"})
+        children = pathlib.Path(f"/proc/{run.pid}/task/{run.pid}/children")
+        self.wait_for(lambda: children.read_text().split())
+        os.kill(int(children.read_text().split()[0]), signal.SIGSTOP)  # before it has loaded anything
+        self.assertIn("server 0 has not said where it listens for 1 s; if it is not reading its data", run.stderr.readline())
+        run.send_signal(signal.SIGINT)
+        _, errors = run.communicate(timeout=60)
+        self.assertEqual(run.returncode, 130, errors)
+        self.assertIn("interrupted before server 0 listened", errors)
 
     def test_options_for_servers_are_refused_where_there_are_none(self):
         recipe = self.recipe(SMALL)

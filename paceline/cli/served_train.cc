@@ -159,8 +159,12 @@ class ServedRun {
     for (int shard = 0; shard < shards; ++shard) {
       std::string& address = servers_[static_cast<size_t>(shard)];
       start_server(shard);
-      while (address.empty() && !failed_) turn();  // one that ends before it listens is no loss
+      const PollLoop::TimerId late = warn_unless_it_listens(shard);
+      while (address.empty() && !failed_ && !options_.stop.stop_requested()) turn();  // one that ends before is no loss
+      loop_.cancel(late);
       if (failed_) throw Error(failed_->code, failed_->what);
+      if (address.empty())
+        throw Error(ExitCode::interrupted, fmt::format("interrupted before server {} listened", shard));
     }
   }
 
@@ -188,6 +192,19 @@ class ServedRun {
                        .again = [this, shard](const Ending& ending) { return server_again(shard, ending); },
                        .restarts = options_.restart_servers ? kManyRestarts : 0,
                        .final_codes = final_codes()});
+  }
+
+  // To read the data may take long, so this is no error.
+  PollLoop::TimerId warn_unless_it_listens(int shard) {
+    const int64_t wait_ms = wait_timeout_ms(0, process_environment());
+    return loop_.after(wait_ms, [this, shard, wait_ms] {
+      if (options_.log)
+        options_.log->warning(
+            "server {} has not said where it listens for {:.0f} s; if it is not reading its data, look whether it "
+            "lacks "
+            "memory or threads (ulimit -v, ulimit -u), and end the run with Ctrl-C",
+            shard, 1e-3 * static_cast<double>(wait_ms));
+    });
   }
 
   // One that is started again listens where the others know it, and goes on with the state that it left. Before it had
