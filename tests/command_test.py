@@ -129,6 +129,16 @@ class CommandTest(ProcessTest):
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertEqual(result.stderr.count("profile-shm-2x1.json cannot be used"), 1, result.stderr)
 
+    def test_output_that_cannot_be_written_is_an_error(self):
+        for command in (("models",), ("recipe", "keys"), ("recipe", "show", "small.toml")):
+            with open("/dev/full", "w") as full:
+                done = subprocess.run([PACELINE, *command], cwd=self.folder, stdout=full, stderr=subprocess.PIPE, text=True)
+            self.assertEqual(done.returncode, 5, done.stderr)
+            self.assertIn("paceline: cannot write the output: No space left on device", done.stderr)
+
+    def test_an_empty_name_of_a_folder_is_refused(self):
+        self.fails(2, "the name of the folder is empty", "train", "small.toml", "--out", "")
+
     def test_a_recipe_that_is_no_file_is_refused(self):
         os.mkfifo(self.folder / "pipe.toml")
         self.fails(3, "pipe.toml: is no file but a pipe", "train", "pipe.toml")

@@ -4,6 +4,9 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -55,6 +58,16 @@ int exit_code_of(const CLI::App& app, const CLI::ParseError& error, const std::v
   else
     fmt::print(stderr, "paceline: {}\n", what_is_wrong(app, error, arguments));
   return static_cast<int>(ExitCode::usage);
+}
+
+// What a command has printed may meet a full disk, which only the last flush tells. Nobody reading it is no error.
+int with_output_written(int code) {
+  errno = 0;
+  const bool flushed = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
+  if (flushed || code != 0 || errno == EPIPE) return code;
+  fmt::print(stderr, "paceline: cannot write the output: {}\n",
+             errno != 0 ? std::strerror(errno) : "an earlier write failed");
+  return static_cast<int>(ExitCode::file);
 }
 
 int run(int argc, char** argv) {
@@ -114,5 +127,5 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   paceline::open_closed_standard_streams();
-  return paceline::run(argc, argv);
+  return paceline::with_output_written(paceline::run(argc, argv));
 }

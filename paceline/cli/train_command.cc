@@ -254,7 +254,8 @@ ExitCode train_served(const TrainArguments& arguments, Recipe recipe) {
   } catch (const Error& error) {
     desk.progress().finish();
     desk.log().debug("failed: {}", error.what());
-    if (error.exit_code() == ExitCode::peer) desk.log().info("{}", how_to_go_on(arguments, desk.folder()));
+    if (error.exit_code() == ExitCode::peer && desk.folder().holds_a_run())
+      desk.log().info("{}", how_to_go_on(arguments, desk.folder()));
     desk.clear_if_nothing_began();
     throw;
   }
@@ -329,6 +330,10 @@ void add_train_command(CLI::App& app, const std::string& program, ExitCode& resu
   command
       ->add_option("--out", arguments->out,
                    "The folder for the results (default: runs/NAME, or runs/NAME-2 ... when taken)")
+      ->check([](const std::string& folder) {
+        return folder.empty() ? std::string("the name of the folder is empty; leave --out away for one below runs/")
+                              : "";
+      })
       ->type_name("DIR");
   command
       ->add_option("--ranks", arguments->ranks,

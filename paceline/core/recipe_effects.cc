@@ -53,8 +53,8 @@ constexpr std::string_view kNoBatchNorm = "in a model without batch normalisatio
 
 // clang-format off
 constexpr KeyWithoutEffect kTable[] = {
-  {"model.zero_gamma", without_residual_blocks, "in a model without residual blocks", "model.name", "the ResNets have some", Refused::when_given},
-  {"model.dropout", without_dropout, "in a model without dropout", "model.name", "vgg16, vgg16_bn, alexnet and alexnet_bn have some", Refused::when_given},
+  {"model.zero_gamma", without_residual_blocks, "in a model without residual blocks", "model.name", "the ResNets have some", Refused::unless_off},
+  {"model.dropout", without_dropout, "in a model without dropout", "model.name", "vgg16, vgg16_bn, alexnet and alexnet_bn have some", Refused::unless_off},
   {"data.prefetch_batches", served, kServed, "sync.policy", "a worker reads the samples of a step when it gets them", Refused::when_given},
   {"batch.milestones", elastic, kElastic, "sync.policy", "an exchange is of so many samples from the first to the last"},
   {"batch.fill", served, kServed, "sync.policy", "all workers share every batch"},
@@ -102,6 +102,11 @@ bool has_its_default(const DeclaredKey& key, const Recipe& recipe) {
   return key.member.get(recipe) == key.member.get(Recipe{});
 }
 
+bool is_off(const DeclaredKey& key, const Recipe& recipe) {
+  const std::string value = print_value(key, key.member.get(recipe));
+  return value == "0" || value == "false";
+}
+
 }  // namespace
 
 std::span<const KeyWithoutEffect> keys_without_effect() { return kTable; }
@@ -110,15 +115,19 @@ const KeyWithoutEffect* refused_by_mode(const DeclaredKey& key, const Recipe& re
   const std::string name = key.full_name();
   for (const KeyWithoutEffect& entry : kTable) {
     if (entry.key != name || !entry.in(recipe)) continue;
-    if (entry.refused == Refused::when_given ? recipe.written.contains(name) : !has_its_default(key, recipe))
-      return &entry;
+    const bool given = recipe.written.contains(name);
+    if (entry.refused == Refused::when_given && given) return &entry;
+    if (entry.refused == Refused::unless_off && given && !is_off(key, recipe)) return &entry;
+    if (entry.refused == Refused::other_than_default && !has_its_default(key, recipe)) return &entry;
   }
   return nullptr;
 }
 
 bool may_be_given(const DeclaredKey& key, const Recipe& recipe) {
   return key.applies.holds(recipe) && std::ranges::none_of(kTable, [&](const KeyWithoutEffect& entry) {
-           return entry.key == key.full_name() && entry.refused == Refused::when_given && entry.in(recipe);
+           if (entry.key != key.full_name() || !entry.in(recipe)) return false;
+           return entry.refused == Refused::when_given ||
+                  (entry.refused == Refused::unless_off && !is_off(key, recipe));
          });
 }
 

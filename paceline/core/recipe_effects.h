@@ -15,6 +15,7 @@ namespace paceline {
 struct KeyWithoutEffect {
   enum class Refused {
     when_given,          // whatever it says, nothing follows from it
+    unless_off,          // 0 or false says what is done
     other_than_default,  // the default says what is done (off, automatic), anything else is not
   };
   std::string_view key;       // "sync.k"

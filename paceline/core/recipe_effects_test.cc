@@ -55,7 +55,8 @@ TEST(RecipeEffects, KeysOfTheFileMakeRoomForAnotherModeOnTheCommandLine) {
 }
 
 TEST(RecipeEffects, OfModels) {
-  EXPECT_THAT(refusal({"model.name=small_cnn", "model.zero_gamma=false"}), HasSubstr("model.zero_gamma: has no"));
+  EXPECT_THAT(refusal({"model.name=small_cnn", "model.zero_gamma=true"}), HasSubstr("model.zero_gamma: has no"));
+  EXPECT_EQ(refusal({"model.name=small_cnn", "model.zero_gamma=false", "model.dropout=0"}), "");
   EXPECT_THAT(refusal({"model.name=vgg16", "batch_norm.sync=true"}), HasSubstr("batch_norm.sync: has no effect"));
   EXPECT_THAT(refusal({"model.name=alexnet", "batch_norm.recompute_batches=2"}), HasSubstr("batch normalisation"));
   EXPECT_EQ(refusal({"model.name=vgg16_bn", "batch_norm.sync=true", "model.dropout=0"}), "");

@@ -105,7 +105,7 @@ TEST_P(EveryModelTest, HasWhatItsRecipesMaySet) {
       return true;
     }
   };
-  EXPECT_EQ(is_refused("model.zero_gamma=false"), !has_residual_blocks);
+  EXPECT_EQ(is_refused("model.zero_gamma=true"), !has_residual_blocks);
   EXPECT_EQ(is_refused("batch_norm.statistics=last_iteration"), !normalises);
   EXPECT_EQ(is_refused("model.dropout=0.25"), !drops);
 }

@@ -62,10 +62,11 @@ Chief::~Chief() = default;
 
 Summary Chief::run() {
   if (options_.log) {
-    options_.log->info("training {} ({} parameters) on {}: {} images, {:.4g} epochs; {}: {} workers, {} server{}",
+    options_.log->info("training {} ({} parameters) on {}: {} images, {:.4g} epoch{}; {}: {} worker{}, {} server{}",
                        recipe_.model.name, with_commas(flat_.count()), recipe_.data.name,
-                       with_commas(data_.train->size()), length_.epochs, recipe_.sync.policy, options_.workers,
-                       options_.servers.size(), options_.servers.size() == 1 ? "" : "s");
+                       with_commas(data_.train->size()), length_.epochs, length_.epochs == 1 ? "" : "s",
+                       recipe_.sync.policy, options_.workers, options_.workers == 1 ? "" : "s", options_.servers.size(),
+                       options_.servers.size() == 1 ? "" : "s");
     if (const std::string remark = plan_remark(recipe_); !remark.empty()) options_.log->info("{}", remark);
   }
   observer_ = std::make_unique<ServerObserver>(WorkerOptions{.servers = options_.servers,
