@@ -66,7 +66,7 @@ int with_output_written(int code) {
   const bool flushed = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
   if (flushed || code != 0 || errno == EPIPE) return code;
   fmt::print(stderr, "paceline: cannot write the output: {}\n",
-             errno != 0 ? std::strerror(errno) : "an earlier write failed");
+             errno != 0 ? std::strerror(errno) : "a part of it is lost; is the disk full?");
   return static_cast<int>(ExitCode::file);
 }
 
