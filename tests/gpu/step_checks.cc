@@ -99,15 +99,16 @@ class WaitCounter : public c10::WarningHandler {
 // In steps after the first ones, of a run that reports nothing meanwhile.
 double waits_in(const Settings& settings) {
   const auto group = make_local_group();
-  // The first half of the run may wait (recording, choosing algorithms): two runs that differ in length only.
-  const auto waits_of = [&](int epochs) {
+  // The first half of the run may wait (recording, choosing algorithms): two runs that differ in length only. Each is
+  // one epoch, since a line at the end of each waits.
+  const auto waits_of = [&](int length) {
     WaitCounter counter;
     const c10::WarningUtils::WarningHandlerGuard guard(&counter);
     const c10::WarningUtils::WarnAlways always(true);
     c10::cuda::warning_state().set_sync_debug_mode(c10::cuda::SyncDebugMode::L_WARN);
-    Trainer(recipe(joined(settings,
-                          {fmt::format("train.epochs={}", epochs), fmt::format("train.eval_every_epochs={}", epochs),
-                           "train.log_every_steps=100000", "checkpoint.every_steps=100000"})),
+    Trainer(recipe(joined(settings, {fmt::format("data.train_samples={}", 512 * length), "train.epochs=1",
+                                     "train.eval_every_epochs=1", "train.log_every_steps=100000",
+                                     "checkpoint.every_steps=100000"})),
             *group, {})
         .run();
     c10::cuda::warning_state().set_sync_debug_mode(c10::cuda::SyncDebugMode::L_DISABLED);
