@@ -137,7 +137,7 @@ class ServerTest(unittest.TestCase):
 
     def test_a_run_that_lost_its_servers_says_how_many_updates_went(self):
         recipe = self.recipe(SMALL.replace("epochs = 1", "epochs = 4"))
-        keys = ["--set", "sync.policy=bsp", "--set", "train.log_every_steps=5", "--set", "sync.slowdown=[3]"]
+        keys = ["--set", "sync.policy=bsp", "--set", "train.log_every_steps=5", "--set", "sync.slowdown=[10]"]
         chief = subprocess.Popen(self.command(recipe, "lost", *keys, ranks=2), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.addCleanup(chief.communicate)
         self.addCleanup(chief.kill)
@@ -264,7 +264,8 @@ class ServerTest(unittest.TestCase):
 
     def test_a_run_whose_servers_lost_their_state_goes_on_from_its_checkpoint(self):
         recipe = self.recipe(SMALL.replace("epochs = 1", "epochs = 5"))
-        chief = self.start(recipe, "lost", "--set", "sync.policy=bsp", "--set", "sync.servers=2", "--set", "train.log_every_steps=5")
+        chief = self.start(recipe, "lost", "--set", "sync.policy=bsp", "--set", "sync.servers=2", "--set", "train.log_every_steps=5",
+                           "--set", "sync.slowdown=[10]")
         server = self.child_of(chief, "--shard=1/2")
         self.wait_for(lambda: self.last_checkpoint("lost") > 0)
         shutil.rmtree(self.state_of(server))

@@ -119,20 +119,22 @@ Summary Chief::run() {
   return summarise();
 }
 
-// A checkpoint comes after the evaluation of its time, whose results it holds.
+// A checkpoint comes after the evaluation of its time, whose results it holds; and before the next one: where an epoch
+// is shorter than an evaluation, another is always due.
 void Chief::do_what_is_due(int64_t step_before, double epoch_before) {
-  if (evaluating_ && evaluation_is_done()) end_evaluation();
+  const bool evaluated = evaluating_ && evaluation_is_done();
+  if (evaluated) end_evaluation();
   if (seen_.over) return;  // what is done at the end is due then
   evaluation_due_ |= passes_multiple(epoch_before, epoch(), recipe_.train.eval_every_epochs);
   checkpoint_due_ |= checkpoint_is_due(step_before, epoch_before);
   if (evaluating_) return;
-  if (evaluation_due_) {
+  if (checkpoint_due_ && (evaluated || !evaluation_due_)) {
+    checkpoint_due_ = false;
+    write_checkpoint();
+  } else if (evaluation_due_) {
     evaluation_due_ = false;
     look(/*weights=*/true);
     if (!seen_.over) begin_evaluation();
-  } else if (checkpoint_due_) {
-    checkpoint_due_ = false;
-    write_checkpoint();
   }
 }
 
