@@ -197,7 +197,7 @@ class ServerTest(unittest.TestCase):
             policy = POLICIES[number % len(POLICIES)]
             out = f"round-{number}"
             command = self.command(recipe, out, "--set", f"sync.policy={policy}", "--set", "sync.servers=2", "--set", "optimizer.rate=0.01",
-                                   "--set", "sync.lease_seconds=2", "--restart", ranks=3)
+                                   "--set", "sync.lease_seconds=2", "--set", "sync.slowdown=[10,10,10]", "--restart", ranks=3)
             with self.subTest(policy=policy, number=number):
                 chief = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
                 try:
@@ -341,7 +341,7 @@ class ServerTest(unittest.TestCase):
         self.assertEqual(server.wait(timeout=60), 0)
 
     def test_the_state_of_a_stopped_server_is_continued_only_by_its_run(self):
-        recipe, keys = self.recipe(SMALL.replace("epochs = 1", "epochs = 4")), ["--set", "sync.policy=bsp"]
+        recipe, keys = self.recipe(SMALL.replace("epochs = 1", "epochs = 4")), ["--set", "sync.policy=bsp", "--set", "sync.slowdown=[10,10]"]
         server, address = self.serve(recipe, "--state", str(self.folder / "state"))
         run = self.start(recipe, "run", *keys, "--servers", address)
         self.wait_for(lambda: self.seen("run") > 0)
