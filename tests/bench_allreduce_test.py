@@ -18,6 +18,7 @@ HAS_MPIRUN = shutil.which("mpirun") is not None
 
 
 class BenchTest(ProcessTest):
+
     @classmethod
     def setUpClass(cls):
         cls.profiles = tempfile.TemporaryDirectory(prefix="paceline-test-")  # of all tests: measuring takes seconds
@@ -25,8 +26,11 @@ class BenchTest(ProcessTest):
 
     def setUp(self):
         super().setUp()
-        self.environment = {**os.environ, **MPI_AS_ROOT, "PACELINE_PROFILE_DIR": self.profiles.name,
-                            "PACELINE_FLIGHT_DIR": str(self.folder)}
+        self.environment = {
+            **os.environ,
+            **MPI_AS_ROOT, "PACELINE_PROFILE_DIR": self.profiles.name,
+            "PACELINE_FLIGHT_DIR": str(self.folder)
+        }
 
     def run_command(self, *arguments, code=0):
         result = self.run_paceline(*arguments, env=self.environment)
@@ -40,7 +44,7 @@ class BenchTest(ProcessTest):
         for row in report["rows"]:
             self.assertLessEqual(KEYS, set(row))
             self.assertGreater(row["microseconds"], 0)
-            self.assertLessEqual(row["max_error"], row["ranks"] * 2 ** -24)
+            self.assertLessEqual(row["max_error"], row["ranks"] * 2**-24)
             bus = 2 * (row["ranks"] - 1) / row["ranks"] * row["bytes"] / row["microseconds"] * 1e-3
             self.assertAlmostEqual(row["bus_gbps"], bus, delta=1e-6 * bus)
         self.assertLessEqual({"version", "engine", "ranks", "cores", "processor", "trials"}, set(report["environment"]))
@@ -67,7 +71,8 @@ class BenchTest(ProcessTest):
                                      ("gloo-library", "native")})
             self.assertEqual(len(rows), 8)
             self.assertEqual({row["ranks"] for row in rows}, {ranks})
-            self.assertRegex(text.splitlines()[-1], "geometric mean|^No comparison: the times scatter too much")  # on a busy machine
+            self.assertRegex(text.splitlines()[-1],
+                             "geometric mean|^No comparison: the times scatter too much")  # on a busy machine
 
     def test_other_engines_have_their_own_all_reduce_too(self):
         algorithms = {"gloo": ("hybrid", "native", "ring")}
@@ -78,13 +83,14 @@ class BenchTest(ProcessTest):
             self.assertEqual({(row["engine"], row["algorithm"]) for row in rows}, {(engine, name) for name in names})
 
     def test_runs_on_ranks_that_were_started_already(self):
-        launched = self.run_command("launch", "-n", 3, "--no-prefix", "--", PACELINE, "bench", "allreduce",
-                                    "--bytes", "4", "--algorithm", "ring", "--trials", 1)
+        launched = self.run_command("launch", "-n", 3, "--no-prefix", "--", PACELINE, "bench", "allreduce", "--bytes",
+                                    "4", "--algorithm", "ring", "--trials", 1)
         self.assertIn("over 3 ranks, engine shm", launched.stdout)
         wrong = self.run_command("launch", "-n", 2, "--", PACELINE, "bench", "allreduce", "--ranks", 4, code=2)
         self.assertIn("--ranks 4, but 2 were started", wrong.stderr)
 
     def test_says_what_is_wrong_with_the_arguments(self):
+
         def refusal(*arguments):
             return self.run_command("bench", "allreduce", *arguments, code=2).stderr
 
@@ -106,7 +112,8 @@ class BenchTest(ProcessTest):
         self.assertIn("measured now", first.stdout)
         self.assertIn("The plan:", first.stdout)
         self.assertIn("measured before", self.run_command("profile", "--ranks", 2).stdout)
-        # A candidate that seemed hopelessly slow at first is left out; which that is depends on what disturbs the machine.
+        # A candidate that seemed hopelessly slow at first is left out; which that is depends on what disturbs the
+        # machine.
         times = [seconds for seconds in measured() if seconds is not None]
         self.assertGreaterEqual(len(times), 2)
         self.assertTrue(all(seconds > 0 for seconds in times))

@@ -32,20 +32,24 @@ class CommandTest(ProcessTest):
     def test_help_can_be_asked_for_in_every_way(self):
         main = self.run_paceline("--help").stdout
         self.assertEqual(self.run_paceline("help").stdout, main)
-        self.assertEqual(self.run_paceline("help", "explain", "step").stdout, self.run_paceline("explain", "step", "--help").stdout)
+        self.assertEqual(
+            self.run_paceline("help", "explain", "step").stdout,
+            self.run_paceline("explain", "step", "--help").stdout)
         alone = self.run_paceline()
         self.assertEqual((alone.returncode, alone.stdout, alone.stderr), (2, "", main))
         part = self.run_paceline("recipe")
         self.assertEqual((part.returncode, part.stderr), (2, self.run_paceline("recipe", "--help").stdout))
 
     def test_every_command_has_examples_of_its_own(self):
-        commands = [("train",), ("serve",), ("certs",), ("eval",), ("models",), ("recipe", "keys"), ("recipe", "show"), ("recipe", "plot"),
-                    ("launch",), ("explain", "allreduce"), ("explain", "step"), ("profile",), ("bench", "allreduce"), ("flight",)]
+        commands = [("train", ), ("serve", ), ("certs", ), ("eval", ), ("models", ), ("recipe", "keys"),
+                    ("recipe", "show"), ("recipe", "plot"), ("launch", ), ("explain", "allreduce"), ("explain", "step"),
+                    ("profile", ), ("bench", "allreduce"), ("flight", )]
         for command in commands:
             text = self.run_paceline(*command, "--help").stdout
             self.assertIn("\nExamples:\n  paceline " + " ".join(command), text, command)
             self.assertNotIn("Start with:", text, command)
-        self.assertIn("explain allreduce --ranks INT --bytes SIZE [OPTIONS]", self.run_paceline("explain", "allreduce", "--help").stdout)
+        self.assertIn("explain allreduce --ranks INT --bytes SIZE [OPTIONS]",
+                      self.run_paceline("explain", "allreduce", "--help").stdout)
 
     def test_usage_errors_exit_with_2(self):
         self.fails(2, "there is no command 'trian'; did you mean 'train'?", "trian")
@@ -55,21 +59,24 @@ class CommandTest(ProcessTest):
         self.fails(2, "holds no run", "eval", ".")
 
     def test_an_unknown_option_may_mean_a_key_of_the_recipe(self):
-        for arguments, meant in ((("--epochs", "3"), "--set train.epochs=3"), (("--epoch=3",), "--set train.epochs=3"),
-                                 (("--lr", "0.2"), "--set optimizer.rate=0.2"), (("--batch-size", "64"), "--set batch.global=64"),
+        for arguments, meant in ((("--epochs", "3"), "--set train.epochs=3"), (("--epoch=3", ), "--set train.epochs=3"),
+                                 (("--lr", "0.2"), "--set optimizer.rate=0.2"), (("--batch-size", "64"),
+                                                                                 "--set batch.global=64"),
                                  (("--optimizer", "adam"), "--set optimizer.name=adam"), (("--rank", "2"), "--ranks")):
-            self.fails(2, f"has no option '{arguments[0].split('=')[0]}'; did you mean '{meant}'?", "train", "small.toml", *arguments)
+            self.fails(2, f"has no option '{arguments[0].split('=')[0]}'; did you mean '{meant}'?", "train",
+                       "small.toml", *arguments)
         self.fails(2, "'paceline train' has no option '--weights'", "train", "--weights", "x.safetensors", "small.toml")
         self.fails(2, "'paceline train' does not expect 'other.toml'", "train", "small.toml", "other.toml")
 
     def test_counts_begin_at_one(self):
-        for command in (("train", "small.toml", "--ranks", "0"), ("bench", "allreduce", "--ranks", "0"), ("models", "--classes", "0"),
-                        ("explain", "allreduce", "--bytes", "1K", "--ranks", "-3")):
+        for command in (("train", "small.toml", "--ranks", "0"), ("bench", "allreduce", "--ranks", "0"),
+                        ("models", "--classes", "0"), ("explain", "allreduce", "--bytes", "1K", "--ranks", "-3")):
             result = self.fails(2, "expected a whole number from 1 on, found '", *command)
             self.assertEqual(result.stderr.count("\n"), 1)
 
     def test_a_machine_is_not_asked_for_too_much_in_silence(self):
-        self.fails(2, "--ranks 100000: 100000 processes on one machine are too many", "train", "small.toml", "--ranks", "100000")
+        self.fails(2, "--ranks 100000: 100000 processes on one machine are too many", "train", "small.toml", "--ranks",
+                   "100000")
         served = ("--set", "sync.policy=bsp", "--set", "sync.servers=1024")
         self.fails(2, "--ranks 1 with sync.servers = 1024: 1025 processes", "train", "small.toml", *served)
         self.fails(2, "-n 100000: ", "launch", "-n", "100000", "--", "true")
@@ -77,15 +84,21 @@ class CommandTest(ProcessTest):
         if cores < 8:
             crowded = self.run_paceline("train", "small.toml", "--ranks", cores + 1, "--set", "train.max_steps=1")
             self.assertEqual(crowded.returncode, 0, crowded.stderr)
-            self.assertRegex(crowded.stderr, f"warning: --ranks {cores + 1}: {cores + 1} processes share {cores} cores?, so they take turns")
+            self.assertRegex(
+                crowded.stderr,
+                f"warning: --ranks {cores + 1}: {cores + 1} processes share {cores} cores?, so they take turns")
             self.assertEqual(crowded.stderr.count("take turns"), 1)
-        result = self.run_paceline("train", "small.toml", "--set", "train.max_steps=1", "--set", "train.threads=1024", "--set", "data.train_samples=32")
+        result = self.run_paceline("train", "small.toml", "--set", "train.max_steps=1", "--set", "train.threads=1024",
+                                   "--set", "data.train_samples=32")
         self.assertRegex(result.stderr, "warning: --set train.threads=1024: train.threads: 1024 threads share")
 
     def test_threads_follow_what_the_process_may_use(self):
         def threads(preparation=None, **variables):
-            result = self.run_paceline("train", "small.toml", "--set", "train.max_steps=1", "--json", "--out", f"run-{len(list(self.folder.iterdir()))}",
-                                       env={**os.environ, **variables}, preexec_fn=preparation)
+            result = self.run_paceline("train", "small.toml", "--set", "train.max_steps=1", "--json", "--out",
+                                       f"run-{len(list(self.folder.iterdir()))}", env={
+                                           **os.environ,
+                                           **variables
+                                       }, preexec_fn=preparation)
             return json.loads(result.stdout)["threads"]
         self.assertEqual(threads(lambda: os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})), 1)
         self.assertEqual(threads(OMP_NUM_THREADS="1"), 1)
@@ -96,14 +109,17 @@ class CommandTest(ProcessTest):
         train = ("train", "small.toml", "--set", "train.max_steps=1")
         told = self.run_paceline(*train, env=slurm)
         self.assertEqual(told.returncode, 0, told.stderr)
-        self.assertRegex(told.stderr, "Slurm gave this job 4 tasks, but this process trains alone; write 'srun .*paceline train small.toml'")
+        self.assertRegex(
+            told.stderr,
+            "Slurm gave this job 4 tasks, but this process trains alone; write 'srun .*paceline train small.toml'")
         self.assertNotIn("Slurm", self.run_paceline(*train, "--ranks", "1", env=slurm).stderr)
 
     def test_what_an_override_leaves_out_is_said(self):
         result = self.run_paceline("train", "small.toml", "--set", "optimizer.name=adam", "--set", "train.max_steps=1")
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertIn("left out of small.toml, as --set leaves it without effect: optimizer.momentum", result.stderr)
-        self.assertIn("optimizer.rate stays 0.05, which was meant for sgd; adam begins with 0.001 by default", result.stderr)
+        self.assertIn("optimizer.rate stays 0.05, which was meant for sgd; adam begins with 0.001 by default",
+                      result.stderr)
 
     def test_a_name_that_is_too_long_is_an_error_of_files(self):
         self.fails(5, "File name too long", "train", "small.toml", "--out", "x" * 300)
@@ -112,8 +128,9 @@ class CommandTest(ProcessTest):
         import resource
         for megabytes in (400, 450):  # libtorch's own beginning fails, before main
             limit = megabytes * 1_000_000
-            result = self.run_paceline("train", "small.toml", "--set", "train.max_steps=1",
-                                       preexec_fn=lambda limit=limit: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)))
+            result = self.run_paceline(
+                "train", "small.toml", "--set", "train.max_steps=1",
+                preexec_fn=lambda limit=limit: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)))
             if result.returncode == 127:
                 continue  # not even the loader had enough for the libraries of this build
             self.assertEqual(result.returncode, 5, result.stderr)
@@ -124,17 +141,21 @@ class CommandTest(ProcessTest):
         profiles = self.folder / "profiles"
         profiles.mkdir()
         (profiles / "profile-shm-2x1.json").write_text('{"format": "paceline pro')
-        result = self.run_paceline("train", "small.toml", "--ranks", "2", "--engine", "shm", "--set", "train.max_steps=1",
-                                   env={**os.environ, "PACELINE_PROFILE_DIR": str(profiles)})
+        result = self.run_paceline("train", "small.toml", "--ranks", "2", "--engine", "shm", "--set",
+                                   "train.max_steps=1", env={
+                                       **os.environ, "PACELINE_PROFILE_DIR": str(profiles)
+                                   })
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertEqual(result.stderr.count("profile-shm-2x1.json cannot be used"), 1, result.stderr)
 
     def test_output_that_cannot_be_written_is_an_error(self):
         for command in (("models",), ("recipe", "keys"), ("recipe", "show", "small.toml")):
             with open("/dev/full", "w") as full:
-                done = subprocess.run([PACELINE, *command], cwd=self.folder, stdout=full, stderr=subprocess.PIPE, text=True)
+                done = subprocess.run([PACELINE, *command], cwd=self.folder, stdout=full, stderr=subprocess.PIPE,
+                                      text=True)
             self.assertEqual(done.returncode, 5, done.stderr)
-            self.assertRegex(done.stderr, "paceline: cannot write the output: (No space left on device|a part of it is lost)")
+            self.assertRegex(done.stderr,
+                             "paceline: cannot write the output: (No space left on device|a part of it is lost)")
 
     def test_an_empty_name_of_a_folder_is_refused(self):
         self.fails(2, "the name of the folder is empty", "train", "small.toml", "--out", "")
@@ -150,7 +171,8 @@ class CommandTest(ProcessTest):
         self.assertNotIn("rank 0", result.stderr)
 
     def test_few_classes_have_no_top5(self):
-        result = self.run_paceline("train", "small.toml", "--set", "data.classes=4", "--set", "train.max_steps=2", "--out", "run")
+        result = self.run_paceline("train", "small.toml", "--set", "data.classes=4", "--set", "train.max_steps=2",
+                                   "--out", "run")
         self.assertRegex(result.stdout, r"test accuracy +\d+\.\d\d %  \(best ")
         self.assertNotIn("top-5", self.run_paceline("eval", "run").stdout)
 
@@ -161,7 +183,8 @@ class CommandTest(ProcessTest):
         names = [key["name"] for key in json.loads(self.run_paceline("recipe", "keys", "warmup_", "--json").stdout)]
         self.assertLessEqual({"warmup_epochs", "warmup_from", "warmup_to", "decay_from"} - {"decay_from"}, set(names))
         self.assertNotIn("momentum_batch", names)
-        self.fails(2, "no key of a recipe has 'optimiser' in its name or meaning; did you mean 'optimizer'?", "recipe", "keys", "optimiser")
+        self.fails(2, "no key of a recipe has 'optimiser' in its name or meaning; did you mean 'optimizer'?", "recipe",
+                   "keys", "optimiser")
 
     def test_the_closing_table_fits_a_narrow_terminal(self):
         import fcntl
@@ -195,7 +218,8 @@ class CommandTest(ProcessTest):
 
     def test_explain_says_what_it_assumes_and_takes_other_links(self):
         step = ("explain", "step", "small.toml", "--backward-ms", 5)
-        one_host = self.run_paceline(*step, "--platform", "shm", "--ranks", len(os.sched_getaffinity(0)), "--set", "train.threads=1").stdout
+        one_host = self.run_paceline(*step, "--platform", "shm", "--ranks", len(os.sched_getaffinity(0)), "--set",
+                                     "train.threads=1").stdout
         self.assertIn("Nothing is sent before backward is over: on one host", one_host)
         self.assertIn("overlap                0.0 % of communication", one_host)
         half = self.run_paceline(*step, "--ranks", 8, "--set", "comm.codec=fp16").stdout
@@ -205,9 +229,10 @@ class CommandTest(ProcessTest):
         slow = self.run_paceline(*sum_of, "--link", "25Gbit", "--latency", "3us")
         self.assertIn("Assumed between hosts (of each host): 3.12 GB/s (25 Gbit/s), 3 us a message", slow.stdout)
         self.fails(2, "'fast' is no bandwidth", *sum_of, "--link", "fast")
-        self.fails(2, "puts all 4096 ranks on one host; say with --ranks-per-host", "explain", "allreduce", "--platform", "shm",
-                   "--ranks", 4096, "--bytes", "1K")
-        self.fails(2, "are on one host", "explain", "allreduce", "--platform", "shm", "--ranks", 4, "--bytes", "1K", "--link", "25Gbit")
+        self.fails(2, "puts all 4096 ranks on one host; say with --ranks-per-host", "explain", "allreduce",
+                   "--platform", "shm", "--ranks", 4096, "--bytes", "1K")
+        self.fails(2, "are on one host", "explain", "allreduce", "--platform", "shm", "--ranks", 4, "--bytes", "1K",
+                   "--link", "25Gbit")
 
     def test_recipe_errors_exit_with_3_and_name_line_and_nearest(self):
         (self.folder / "bad.toml").write_text("[train]\nepoch = 3\n")
@@ -216,7 +241,8 @@ class CommandTest(ProcessTest):
         self.fails(3, "--set model.name=resnet19: model.name: there is no model 'resnet19'; did you mean 'resnet18'?",
                    "train", "small.toml", "--set", "model.name=resnet19")
         (self.folder / "data.toml").write_text('[data]\nname = "cifar11"\n')
-        self.fails(3, "data.toml:2:1: data.name: there is no data set 'cifar11'; did you mean 'cifar10'?", "train", "data.toml")
+        self.fails(3, "data.toml:2:1: data.name: there is no data set 'cifar11'; did you mean 'cifar10'?", "train",
+                   "data.toml")
         self.fails(3, "missing.toml", "train", "missing.toml")
 
     def test_a_model_refuses_images_that_are_too_small_by_name(self):
@@ -231,12 +257,14 @@ class CommandTest(ProcessTest):
         self.fails(5, "taken", "train", "small.toml", "--out", "taken/run")
 
     def test_divergence_exits_with_6_and_says_what_to_try(self):
-        (self.folder / "wild.toml").write_text((self.folder / "small.toml").read_text().replace("rate = 0.05", "rate = 1e30"))
+        (self.folder / "wild.toml").write_text(
+            (self.folder / "small.toml").read_text().replace("rate = 0.05", "rate = 1e30"))
         result = self.fails(6, "the run diverged", "train", "wild.toml")
         self.assertIn("optimizer.rate", result.stderr)
 
     def test_every_command_with_json_prints_json(self):
-        summary = json.loads(self.run_paceline("train", "small.toml", "--out", "run", "--json", "--set", "train.max_steps=3").stdout)
+        summary = json.loads(
+            self.run_paceline("train", "small.toml", "--out", "run", "--json", "--set", "train.max_steps=3").stdout)
         self.assertEqual(summary, self.summary("run"))
         evaluation = json.loads(self.run_paceline("eval", "run", "--json").stdout)
         self.assertEqual(evaluation["weights_sha256"], summary["weights_sha256"])
@@ -245,7 +273,8 @@ class CommandTest(ProcessTest):
         models = {row["name"]: row["parameters"] for row in json.loads(self.run_paceline("models", "--json").stdout)}
         self.assertEqual(models["resnet50"], 25557032)
         self.assertIn("epochs", json.dumps(json.loads(self.run_paceline("recipe", "keys", "--json").stdout)))
-        self.assertEqual(json.loads(self.run_paceline("recipe", "show", "small.toml", "--json").stdout)["batch"]["global"], 32)
+        self.assertEqual(
+            json.loads(self.run_paceline("recipe", "show", "small.toml", "--json").stdout)["batch"]["global"], 32)
 
     def test_eval_takes_the_averaged_weights_where_the_run_kept_them(self):
         averaged = ("--set", "optimizer.average=0.9", "--set", "train.max_steps=20")
@@ -266,8 +295,8 @@ class CommandTest(ProcessTest):
             self.assertTrue((self.folder / "runs" / expected / "summary.json").exists())
 
     def test_one_step_of_one_epoch_is_not_several(self):
-        result = self.run_paceline("train", "small.toml", "--out", "run", "--set", "train.epochs=1", "--set", "batch.global=512",
-                                   "--set", "schedule.warmup_epochs=0.5")
+        result = self.run_paceline("train", "small.toml", "--out", "run", "--set", "train.epochs=1", "--set",
+                                   "batch.global=512", "--set", "schedule.warmup_epochs=0.5")
         self.assertIn("1 epoch in 1 step of 512 samples", result.stderr)
         self.assertIn("512 samples seen (1 epoch)", result.stdout)
 
@@ -287,19 +316,26 @@ class CommandTest(ProcessTest):
 
     def test_a_run_leaves_what_the_formats_promise(self):
         summary = self.train("run", "--set", "train.max_steps=40")
-        for key in ("recipe model parameters device engine ranks epochs steps samples train_seconds images_per_second train_loss "
-                    "test_accuracy test_top5 weights_sha256 peak_rss_bytes version").split():
+        for key in (
+                "recipe model parameters device engine ranks epochs steps samples train_seconds "
+                "images_per_second train_loss "
+                "test_accuracy test_top5 weights_sha256 peak_rss_bytes version").split():
             self.assertIn(key, summary)
-        self.assertEqual((summary["recipe"], summary["steps"], summary["samples"], summary["ranks"]), ("small", 40, 40 * 32, 1))
+        self.assertEqual((summary["recipe"], summary["steps"], summary["samples"], summary["ranks"]),
+                         ("small", 40, 40 * 32, 1))
         self.assertEqual(summary["epochs"], 2.5)
         self.assertTrue(0 <= summary["test_accuracy"] <= summary["test_top5"] <= 1)
         self.assertRegex(summary["weights_sha256"], "^[0-9a-f]{64}$")
-        left = {path.name for path in (self.folder / "run").iterdir() if not path.name.startswith(("events.out.tfevents", "."))}
+        left = {
+            path.name
+            for path in (self.folder / "run").iterdir() if not path.name.startswith(("events.out.tfevents", "."))
+        }
         self.assertEqual(left, {"recipe.toml", "metrics.jsonl", "summary.json", "checkpoints", "log.txt", "curves.svg"})
         self.assertEqual(len(list((self.folder / "run").glob("events.out.tfevents*"))), 1)
         self.assertEqual(self.run_paceline("recipe", "show", "run/recipe.toml").returncode, 0)
         kinds = [(line["kind"], line["step"]) for line in self.metrics("run")]
-        self.assertEqual(kinds, [("train", 10), ("test", 16), ("train", 20), ("train", 30), ("test", 32), ("train", 40), ("test", 40)])
+        self.assertEqual(kinds, [("train", 10), ("test", 16), ("train", 20), ("train", 30), ("test", 32), ("train", 40),
+                                 ("test", 40)])
 
     def test_a_target_accuracy_ends_the_run_early(self):
         summary = self.train("run", "--set", "train.target_accuracy=0.12")

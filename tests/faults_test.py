@@ -26,7 +26,8 @@ PEER = 7  # the exit code: another rank failed
 
 
 def can_mount():
-    return subprocess.run(["unshare", "-m", "mount", "-t", "tmpfs", "tmpfs", "/dev/shm"], capture_output=True).returncode == 0
+    return subprocess.run(["unshare", "-m", "mount", "-t", "tmpfs", "tmpfs", "/dev/shm"],
+                          capture_output=True).returncode == 0
 
 
 class FaultsTest(unittest.TestCase):
@@ -60,44 +61,51 @@ class FaultsTest(unittest.TestCase):
             if engine == "mpi":  # mpirun ends the others, often before they can say a word
                 self.assertNotEqual(outcomes[0].code, 0)
             else:
-                self.assert_errors(outcomes, [0, 2], rf"all_reduce #5[12] {SUM} in group 'world' cannot finish: rank 1 died")
+                self.assert_errors(outcomes, [0, 2],
+                                   rf"all_reduce #5[12] {SUM} in group 'world' cannot finish: rank 1 died")
         self.each_engine(check)
 
     def test_a_rank_that_never_arrives(self):
         def check(engine):
             outcomes = self.run_scenario(engine, "never_arrives", until=[0, 2], timeout_s=SHORT_S)
-            self.assert_errors(outcomes, [0, 2],
-                               rf"all_reduce #3 {SUM} in group 'world' did not finish in \d+\.\d s: rank 1 has not arrived "
-                               rf"\(idle for \d+\.\d s since all_reduce #2 {SUM}\); a rank that is only slow needs a longer "
-                               r"time-out \(PACELINE_TIMEOUT, in seconds\)")
+            self.assert_errors(
+                outcomes, [0, 2],
+                rf"all_reduce #3 {SUM} in group 'world' did not finish in \d+\.\d s: rank 1 has not arrived "
+                rf"\(idle for \d+\.\d s since all_reduce #2 {SUM}\); a rank that is only slow needs a longer "
+                r"time-out \(PACELINE_TIMEOUT, in seconds\)")
         self.each_engine(check)
 
     def test_a_rank_that_never_arrives_at_the_librarys_own_all_reduce(self):
         outcomes = self.run_scenario("gloo", "never_arrives_at_native", until=[0, 2], timeout_s=SHORT_S)
-        self.assert_errors(outcomes, [0, 2], rf"all_reduce #3 {SUM} in group 'world' did not finish in \d+\.\d s: rank 1 has not arrived")
+        self.assert_errors(
+            outcomes, [0, 2],
+            rf"all_reduce #3 {SUM} in group 'world' did not finish in \d+\.\d s: rank 1 has not arrived")
         for rank in (0, 2):
             self.assertEqual(outcomes[rank].err.count("did not finish"), 1, outcomes[rank].err)
 
     def test_a_rank_that_is_slower_than_the_time_out(self):
         def check(engine):
             outcomes = self.run_scenario(engine, "slow", until=[0, 2], timeout_s=SHORT_S)
-            self.assert_errors(outcomes, [0, 2], rf"all_reduce #3 {SUM} in group 'world' did not finish in .* rank 1 has not arrived")
+            self.assert_errors(outcomes, [0, 2],
+                               rf"all_reduce #3 {SUM} in group 'world' did not finish in .* rank 1 has not arrived")
         self.each_engine(check, ["shm", "gloo"])
 
     def test_a_rank_that_is_stopped_inside_an_operation(self):
         """Each of the others is in the same operation, and none of them knows from that which one does not move."""
         def check(engine):
             outcomes = self.run_scenario(engine, "stopped_inside", until=[0, 2], timeout_s=SHORT_S)
-            self.assert_errors(outcomes, [0, 2],
-                               rf"all_reduce #3 {SUM} in group 'world' did not finish in \d+\.\d s: nothing was heard of rank 1 "
-                               r"for \d+\.\d s(, last in all_reduce #[23] .*)?: the process is stopped, or its host hangs")
+            self.assert_errors(
+                outcomes, [0, 2],
+                rf"all_reduce #3 {SUM} in group 'world' did not finish in \d+\.\d s: nothing was heard of rank 1 "
+                r"for \d+\.\d s(, last in all_reduce #[23] .*)?: the process is stopped, or its host hangs")
         self.each_engine(check)
 
     def test_rank_0_that_is_stopped_with_its_store(self):
         def check(engine):
             outcomes = self.run_scenario(engine, "first_stopped_inside", until=[1, 2], timeout_s=SHORT_S)
-            self.assert_errors(outcomes, [1, 2], r"nothing was heard of rank 0 for \d+\.\d s.*: the process is stopped"
-                               r"|the rendezvous store has said nothing for \d+\.\d s: rank 0 is stopped, or its host hangs")
+            self.assert_errors(
+                outcomes, [1, 2], r"nothing was heard of rank 0 for \d+\.\d s.*: the process is stopped"
+                r"|the rendezvous store has said nothing for \d+\.\d s: rank 0 is stopped, or its host hangs")
         self.each_engine(check, ["shm", "gloo"])
 
     def test_a_rank_at_work_is_waited_for(self):
@@ -110,7 +118,8 @@ class FaultsTest(unittest.TestCase):
     def test_a_rank_that_is_stopped_at_work_is_found(self):
         def check(engine):
             outcomes = self.run_scenario(engine, "stopped_at_work", until=[0, 2], timeout_s=SHORT_S)
-            self.assert_errors(outcomes, [0, 2], r"nothing was heard of rank 1 for \d+\.\d s.*: the process is stopped")
+            self.assert_errors(outcomes, [0, 2], r"nothing was heard of rank 1 for \d+\.\d s.*: the process is "
+                                                 r"stopped")
         self.each_engine(check)
 
     def test_another_count_on_one_rank(self):
@@ -119,7 +128,8 @@ class FaultsTest(unittest.TestCase):
             for rank in range(3):
                 self.assertRegex(outcomes[rank].error, rf"all_reduce #3 {SUM}")
                 self.assertRegex(outcomes[rank].error, r"all_reduce #3 \(sum of 999 f32, 3996 bytes\)")
-                self.assertRegex(outcomes[rank].error, r"rank 1 called|ranks? (0|2|0 and 2) called")  # who is not there yet is not named
+                self.assertRegex(outcomes[rank].error,
+                                 r"rank 1 called|ranks? (0|2|0 and 2) called")  # who is not there yet is not named
                 self.assertIn(SAME_ORDER, outcomes[rank].error)
         self.each_engine(check)
 
@@ -156,7 +166,8 @@ class FaultsTest(unittest.TestCase):
         def check(engine):
             outcomes = self.run_scenario(engine, "leaves_early")
             self.assertEqual(outcomes[1].code, 0)
-            self.assert_errors(outcomes, [0, 2], rf"all_reduce #3 {SUM} in group 'world' cannot finish: rank 1 left the group after")
+            self.assert_errors(outcomes, [0, 2],
+                               rf"all_reduce #3 {SUM} in group 'world' cannot finish: rank 1 left the group after")
         self.each_engine(check, ["shm", "gloo"])
 
     def test_the_rank_with_its_own_error_keeps_its_exit_code(self):
@@ -222,24 +233,29 @@ class FaultsTest(unittest.TestCase):
     @unittest.skipUnless(can_mount(), "needs the right to mount")
     def test_shared_memory_that_is_full(self):
         """On a real, small file system, in a mount namespace of its own."""
-        keeper = subprocess.Popen(["unshare", "-m", "sh", "-c", "mount -t tmpfs -o size=16k tmpfs /dev/shm && echo ready && read _"],
-                                  stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        keeper = subprocess.Popen(
+            ["unshare", "-m", "sh", "-c", "mount -t tmpfs -o size=16k tmpfs /dev/shm && echo ready && read _"],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         try:
             self.assertEqual(keeper.stdout.readline(), "ready\n")
-            outcomes = run_ranks([PROGRAM, "shm", "sums"], 2, prefix_of_rank=lambda rank: ["nsenter", "-m", "-t", str(keeper.pid)])
+            outcomes = run_ranks(
+                [PROGRAM, "shm", "sums"], 2,
+                prefix_of_rank=lambda rank: ["nsenter", "-m", "-t", str(keeper.pid)])
         finally:
             keeper.communicate("\n")
         self.assertIn(5, [outcome.code for outcome in outcomes], outcomes)
         for outcome in outcomes:
             self.assertIn(outcome.code, (5, PEER), outcome)
             if outcome.code == 5:
-                self.assertRegex(outcome.error, r"/dev/shm is full: 0 MB of shared memory were asked for, 0 MB are free; remove what")
+                self.assertRegex(outcome.error,
+                                 r"/dev/shm is full: 0 MB of shared memory were asked for, 0 MB are free; remove what")
 
     def test_more_than_shared_memory_holds(self):
         outcomes = run_ranks([PROGRAM, "shm", "too_much_memory"], 2)
         for outcome in outcomes:
             self.assertEqual(outcome.code, 5, outcome)
-            self.assertRegex(outcome.error, r"/dev/shm is full: \d+ MB of shared memory were asked for, \d+ MB are free; remove what")
+            self.assertRegex(outcome.error,
+                             r"/dev/shm is full: \d+ MB of shared memory were asked for, \d+ MB are free; remove what")
 
 
 if __name__ == "__main__":

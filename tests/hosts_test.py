@@ -31,7 +31,8 @@ class HostsTest(unittest.TestCase):
     def test_the_mixed_engine_is_used_without_being_told(self):
         outcomes = self.run_on_two_hosts("where", [0, 0, 1, 1])
         self.assertEqual([outcome.out for outcome in outcomes],
-                         [f"rank {rank} of 4 on host {rank // 2} of 2, engine shm+gloo\n" for rank in range(4)], outcomes)
+                         [f"rank {rank} of 4 on host {rank // 2} of 2, engine shm+gloo\n" for rank in range(4)],
+                         outcomes)
 
     def test_one_rank_per_host_needs_no_shared_memory(self):
         outcomes = self.run_on_two_hosts("where", [0, 1])
@@ -55,13 +56,16 @@ class HostsTest(unittest.TestCase):
                           prefix_of_rank=lambda rank: two.command(rank))
             try:
                 connected = f"ip netns exec {two.names[1]} ss -Htn state established dst {two.addresses[0]}".split()
-                while len(subprocess.run(connected, capture_output=True, text=True).stdout.splitlines()) < 3:  # store, watchdog, Gloo
+                while len(subprocess.run(connected, capture_output=True,
+                                         text=True).stdout.splitlines()) < 3:  # store, watchdog, Gloo
                     self.assertIsNone(ranks.processes[0].poll(), "ended too early")
                 subprocess.run(["ip", "-n", two.names[1], "link", "set", "eth0", "down"], check=True)
                 outcomes = ranks.wait(until=[0])
             finally:
                 ranks.close()
-            self.assertRegex(outcomes[0].error, r"no connection to rank 1 any more \(the network to its host is cut, or that host is down\)")
+            self.assertRegex(
+                outcomes[0].error,
+                r"no connection to rank 1 any more \(the network to its host is cut, or that host is down\)")
             self.assertEqual(outcomes[0].err.count("no connection to"), 1, outcomes[0].err)
 
     def test_a_host_whose_own_name_means_loopback_is_reached_all_the_same(self):
@@ -73,14 +77,19 @@ class HostsTest(unittest.TestCase):
             own_table = ["unshare", "-m", "sh", "-c", 'mount --bind "$0" /etc/hosts && exec "$@"', table.name]
             placing = [0, 0, 1]
             ranks = Ranks([PROGRAM, "gloo", "where"], 3, timeout_s=20, MASTER_ADDR="first", LOCAL_WORLD_SIZE="2",
-                          of_rank={2: {"MASTER_ADDR": two.addresses[0], "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1"}},
-                          prefix_of_rank=lambda rank: two.command(placing[rank]) + (own_table if placing[rank] == 0 else []))
+                          of_rank={2: {
+                              "MASTER_ADDR": two.addresses[0],
+                              "LOCAL_RANK": "0",
+                              "LOCAL_WORLD_SIZE": "1"
+                          }}, prefix_of_rank=lambda rank: two.command(placing[rank]) + (own_table
+                                                                                        if placing[rank] == 0 else []))
             try:
                 outcomes = ranks.wait()
             finally:
                 ranks.close()
             self.assertEqual([outcome.out for outcome in outcomes],
-                             [f"rank {rank} of 3 on host {placing[rank]} of 2, engine gloo\n" for rank in range(3)], outcomes)
+                             [f"rank {rank} of 3 on host {placing[rank]} of 2, engine gloo\n" for rank in range(3)],
+                             outcomes)
 
     def test_shared_memory_alone_cannot_serve_two_hosts(self):
         outcomes = self.run_on_two_hosts("where", [0, 1], engine="shm")

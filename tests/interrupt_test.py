@@ -13,8 +13,8 @@ ENDLESS = ["--set", "train.epochs=100000", "--set", "checkpoint.every_steps=1000
 
 class InterruptTest(ProcessTest):
     def start_endless_run(self, out="run", *words, **options):
-        process = self.start_paceline("train", "small.toml", "--out", out, *ENDLESS, *words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                                      **options)
+        process = self.start_paceline("train", "small.toml", "--out", out, *ENDLESS, *words, stdout=subprocess.PIPE,
+                                      stderr=subprocess.PIPE, text=True, **options)
         line = process.stderr.readline()
         while "step" not in line:  # the first line of progress: training has begun
             self.assertNotEqual(line, "", "the program ended before training began")
@@ -47,7 +47,8 @@ class InterruptTest(ProcessTest):
         process.send_signal(signal.SIGINT)
         errors = process.communicate(timeout=60)[1]
         command = errors.split("go on with:\n  ")[1].splitlines()[0]
-        self.assertEqual(shlex.split(command), [PACELINE, "train", "small.toml", *ENDLESS, *words, "--out", "my run; exit 7", "--resume"])
+        self.assertEqual(shlex.split(command),
+                         [PACELINE, "train", "small.toml", *ENDLESS, *words, "--out", "my run; exit 7", "--resume"])
 
     def test_the_second_one_ends_it_at_once(self):
         process = self.start_endless_run()

@@ -33,7 +33,8 @@ class LaunchTest(ProcessTest):
         self.assertEqual((result.returncode, result.stdout), (0, "5 --agent -- --hosts x\n"))
 
     def test_settings_reach_the_ranks(self):
-        result = self.launch("-n", 1, "--engine", "shm", "--timeout", "2.5", "--", "sh", "-c", "echo $PACELINE_ENGINE $PACELINE_TIMEOUT")
+        result = self.launch("-n", 1, "--engine", "shm", "--timeout", "2.5", "--", "sh", "-c",
+                             "echo $PACELINE_ENGINE $PACELINE_TIMEOUT")
         self.assertEqual(result.stdout, "[0] shm 2.5\n")
 
     def test_a_rank_may_be_paceline(self):
@@ -42,9 +43,11 @@ class LaunchTest(ProcessTest):
         self.assertRegex(result.stdout, r"^(\[[01]\] paceline \d+\.\d+\.\d+\n){2}$")
 
     def test_it_exits_as_the_failed_rank_did(self):
-        result = self.launch("-n", 2, "--", "sh", "-c", "echo why >&2; [ $PACELINE_RANK = 1 ] && exit 3; exec sleep 1000")
+        result = self.launch("-n", 2, "--", "sh", "-c",
+                             "echo why >&2; [ $PACELINE_RANK = 1 ] && exit 3; exec sleep 1000")
         self.assertEqual(result.returncode, 3)
-        self.assertRegex(result.stderr, r"paceline: rank 1 on host \S+ exited with code 3; the other ranks were ended\n"
+        self.assertRegex(result.stderr, r"paceline: rank 1 on host \S+ exited with code 3; the other ranks were "
+                                        r"ended\n"
                                         r"Its last lines on standard error:\n  why\n$")
         self.assertEqual(self.launch("-n", 1, "--", "sh", "-c", "kill -9 $$").returncode, 137)
 
@@ -63,7 +66,8 @@ class LaunchTest(ProcessTest):
                 self.assertEqual(result.stdout, "")
 
     def test_other_hosts_run_this_very_program_as_their_agent(self):
-        result = self.launch("--hosts", "a:2,localhost:1", *self.other_hosts(), "--", "sh", "-c", "echo $PACELINE_LOCAL_RANK; pwd -P")
+        result = self.launch("--hosts", "a:2,localhost:1", *self.other_hosts(), "--", "sh", "-c",
+                             "echo $PACELINE_LOCAL_RANK; pwd -P")
         self.assertEqual(result.returncode, 0, result.stderr)
         folder = self.folder.resolve()
         self.assertEqual(sorted(result.stdout.splitlines()),
@@ -80,17 +84,21 @@ class LaunchTest(ProcessTest):
         self.assertRegex(result.stderr, r"^paceline: host nohost\.invalid: .*; is its name spelt right\?")
 
     def test_words_that_are_not_utf_8_arrive_unchanged_on_other_hosts(self):
-        result = self.launch("--hosts", "a:1", *self.other_hosts(), "--", "sh", "-c", 'printf %s "$1" | od -An -tx1', "sh", os.fsdecode(b"caf\xe9"))
+        result = self.launch("--hosts", "a:1", *self.other_hosts(), "--", "sh", "-c", 'printf %s "$1" | od -An -tx1',
+                             "sh", os.fsdecode(b"caf\xe9"))
         self.assertEqual((result.returncode, result.stdout), (0, "[0]  63 61 66 e9\n"), result.stderr)
 
     def test_too_few_open_files_are_told_before_anything_is_started(self):
         for limit, arguments in ((20, ["-n", "8"]), (32, ["-n", "8"]), (32, ["-n", "2", "--engine", "mpi"])):
             with self.subTest(limit=limit, arguments=arguments):
-                ended = subprocess.run(["sh", "-c", f'ulimit -n {limit}; exec "$@"', "sh", PACELINE, "launch", *arguments, "--", "true"],
-                                       cwd=self.folder, capture_output=True, text=True, timeout=60)
+                ended = subprocess.run(
+                    ["sh", "-c", f'ulimit -n {limit}; exec "$@"', "sh", PACELINE, "launch", *arguments, "--", "true"],
+                    cwd=self.folder, capture_output=True, text=True, timeout=60)
                 self.assertEqual(ended.returncode, 2, ended.stderr)
-                self.assertRegex(ended.stderr, rf"^paceline: a run of . rank\(s\) needs \d+ open files, and this process may have {limit}: "
-                                               r"raise the limit with 'ulimit -n \d+'\n$")
+                self.assertRegex(
+                    ended.stderr,
+                    rf"^paceline: a run of . rank\(s\) needs \d+ open files, and this process may have {limit}: "
+                    r"raise the limit with 'ulimit -n \d+'\n$")
 
     def test_a_run_on_one_host_listens_on_the_loopback_alone(self):
         process = self.start_paceline("launch", "-n", "2", "--", "sleep", "1000")
@@ -107,14 +115,16 @@ class LaunchTest(ProcessTest):
         (self.folder / "before" / "recipe.toml").write_text("")
         result = self.run_paceline("train", "small.toml", "--ranks", 3, "--out", "before")
         self.assertEqual(result.returncode, 2)
-        self.assertEqual(result.stderr, "paceline: before holds a run already; add --resume to go on with it, or choose another --out\n")
+        self.assertEqual(
+            result.stderr,
+            "paceline: before holds a run already; add --resume to go on with it, or choose another --out\n")
 
     def test_ctrl_c_reaches_every_rank(self):
         for number, code in ((signal.SIGINT, 130), (signal.SIGTERM, 143)):
             with self.subTest(number):
                 script = "trap 'echo saved; exit 0' INT TERM; echo ready; while :; do sleep 1000 > /dev/null 2>&1 & wait; done"
-                process = self.start_paceline("launch", "--hosts", "localhost:1,a:1", *self.other_hosts(), "--", "sh", "-c", script,
-                                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+                process = self.start_paceline("launch", "--hosts", "localhost:1,a:1", *self.other_hosts(), "--", "sh",
+                                              "-c", script, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
                 self.assertEqual({process.stdout.readline(), process.stdout.readline()}, {"[0] ready\n", "[1] ready\n"})
                 process.send_signal(number)
                 output, errors = process.communicate(timeout=60)
@@ -122,8 +132,10 @@ class LaunchTest(ProcessTest):
                 self.assertEqual(sorted(output.splitlines()), ["[0] saved", "[1] saved"])
 
     def test_under_nohup_it_and_its_ranks_outlive_the_terminal(self):
-        process = self.start_paceline("launch", "-n", "1", "--", "sh", "-c", "echo ready; kill -HUP $PPID $$; echo went on", stdout=subprocess.PIPE,
-                                      stderr=subprocess.PIPE, text=True, preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
+        process = self.start_paceline("launch", "-n", "1", "--", "sh", "-c",
+                                      "echo ready; kill -HUP $PPID $$; echo went on", stdout=subprocess.PIPE,
+                                      stderr=subprocess.PIPE, text=True,
+                                      preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
         output, errors = process.communicate(timeout=60)
         self.assertEqual((process.returncode, output), (0, "[0] ready\n[0] went on\n"), errors)
 
@@ -131,7 +143,8 @@ class LaunchTest(ProcessTest):
         for closed in (">&-", "2>&-", "<&- >&- 2>&-"):
             with self.subTest(closed):
                 program = "'echo said > said.$PACELINE_RANK; echo out; echo oops >&2'"
-                ended = subprocess.run(["sh", "-c", f'"$0" launch -n 2 -- sh -c {program} {closed}', PACELINE], cwd=self.folder, timeout=60)
+                ended = subprocess.run(["sh", "-c", f'"$0" launch -n 2 -- sh -c {program} {closed}', PACELINE],
+                                       cwd=self.folder, timeout=60)
                 self.assertEqual(ended.returncode, 0)
                 for rank in range(2):
                     said = self.folder / f"said.{rank}"

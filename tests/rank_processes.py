@@ -24,7 +24,10 @@ class Outcome:
     @property
     def error(self):
         """The line that the program ended with."""
-        lines = [line for line in self.err.splitlines() if line.startswith("paceline: ") and "the last operations are in" not in line]
+        lines = [
+            line for line in self.err.splitlines()
+            if line.startswith("paceline: ") and "the last operations are in" not in line
+        ]
         return lines[-1][len("paceline: "):] if lines else ""
 
     def __repr__(self):
@@ -45,12 +48,23 @@ class Ranks:
         port = environment.pop("MASTER_PORT", None) or str(free_port())
         self.processes = []
         for rank in range(size):
-            settings = {**os.environ, "RANK": str(rank), "WORLD_SIZE": str(size), "LOCAL_RANK": str(rank),
-                        "LOCAL_WORLD_SIZE": str(size), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "TORCHELASTIC_RUN_ID": self.name,
-                        "PACELINE_SECRET": "known to all", "PACELINE_TIMEOUT": str(timeout_s),
-                        "PACELINE_FLIGHT_DIR": self.folder, **environment, **(of_rank or {}).get(rank, {})}
-            self.processes.append(subprocess.Popen([*prefix_of_rank(rank), *map(str, command)], env=settings, stdin=stdin,
-                                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
+            settings = {
+                **os.environ, "RANK": str(rank),
+                "WORLD_SIZE": str(size),
+                "LOCAL_RANK": str(rank),
+                "LOCAL_WORLD_SIZE": str(size),
+                "MASTER_ADDR": "127.0.0.1",
+                "MASTER_PORT": port,
+                "TORCHELASTIC_RUN_ID": self.name,
+                "PACELINE_SECRET": "known to all",
+                "PACELINE_TIMEOUT": str(timeout_s),
+                "PACELINE_FLIGHT_DIR": self.folder,
+                **environment,
+                **(of_rank or {}).get(rank, {})
+            }
+            self.processes.append(
+                subprocess.Popen([*prefix_of_rank(rank), *map(str, command)], env=settings, stdin=stdin,
+                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
 
     def wait(self, until=None):
         """Waits for the ranks of `until` (all), ends the others, and returns all outcomes."""
@@ -92,10 +106,16 @@ def run_ranks(command, size, until=None, **options):
 def run_under_mpirun(command, size, timeout_s=10, **environment):
     """The outcomes of the ranks; mpirun does not tell each one's exit code: it is mpirun's own for all."""
     folder = tempfile.mkdtemp(prefix="paceline-flight-")
-    settings = {**os.environ, **MPI_AS_ROOT, "PACELINE_TIMEOUT": str(timeout_s), "PACELINE_FLIGHT_DIR": folder, **environment}
+    settings = {
+        **os.environ,
+        **MPI_AS_ROOT, "PACELINE_TIMEOUT": str(timeout_s),
+        "PACELINE_FLIGHT_DIR": folder,
+        **environment
+    }
     try:
-        result = subprocess.run(["mpirun", "--oversubscribe", "--tag-output", "-n", str(size), *map(str, command)], env=settings,
-                                stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=PATIENCE_S)
+        result = subprocess.run(["mpirun", "--oversubscribe", "--tag-output", "-n",
+                                 str(size), *map(str, command)], env=settings, stdin=subprocess.DEVNULL,
+                                capture_output=True, text=True, timeout=PATIENCE_S)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     texts = {(rank, stream): "" for rank in range(size) for stream in ("stdout", "stderr")}

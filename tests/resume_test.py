@@ -15,12 +15,14 @@ from paceline_process import PACELINE, SOAK, SOURCE, ProcessTest
 
 class ResumeTest(ProcessTest):
     def without_times(self, lines):
-        timing = ("seconds", "images_per_second", "efficiency", "overlap", "compute_ms", "communication_ms", "waiting_ms")
+        timing = ("seconds", "images_per_second", "efficiency", "overlap", "compute_ms", "communication_ms",
+                  "waiting_ms")
         return [{key: value for key, value in line.items() if key not in timing} for line in lines]
 
     def kill_after_step(self, out, step, *arguments):
         """Starts a run and kills it with SIGKILL when its checkpoint of `step` is there."""
-        process = self.start_paceline("train", "small.toml", "--out", out, *arguments, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        process = self.start_paceline("train", "small.toml", "--out", out, *arguments, stdout=subprocess.DEVNULL,
+                                      stderr=subprocess.DEVNULL)
         checkpoint = self.folder / out / "checkpoints" / f"step-{step:08}"
         self.wait_until(checkpoint.exists, process, f"step {step}")
         process.send_signal(signal.SIGKILL)
@@ -69,16 +71,19 @@ class ResumeTest(ProcessTest):
         self.assertEqual(self.summary("run")["weights_sha256"], whole["weights_sha256"])
         self.assertEqual(recipe.read_text(), written)
         recipe.unlink()  # nor does eval need it
-        self.assertEqual(json.loads(self.run_paceline("eval", "run", "--json").stdout)["weights_sha256"], whole["weights_sha256"])
+        self.assertEqual(
+            json.loads(self.run_paceline("eval", "run", "--json").stdout)["weights_sha256"], whole["weights_sha256"])
 
     def test_no_checkpoint_of_a_run_is_lost_to_damaged_ones(self):
         self.train("run", "--set", "train.max_steps=20")
         for name in self.checkpoints("run"):
             (self.folder / "run/checkpoints" / name / "state.json").write_text("{}")
-        result = self.run_paceline("train", "small.toml", "--out", "run", "--resume", "--set", "train.max_steps=18", "--set", "checkpoint.keep=1")
+        result = self.run_paceline("train", "small.toml", "--out", "run", "--resume", "--set", "train.max_steps=18",
+                                   "--set", "checkpoint.keep=1")
         self.assertEqual(result.returncode, 0, result.stderr)
-        self.assertIn("skipped a damaged checkpoint: run/checkpoints/step-00000020: state.json does not have its checksum; "
-                      "it is kept as damaged-step-00000020", result.stderr)
+        self.assertIn(
+            "skipped a damaged checkpoint: run/checkpoints/step-00000020: state.json does not have its checksum; "
+            "it is kept as damaged-step-00000020", result.stderr)
         self.assertEqual(self.checkpoints("run"), ["damaged-step-00000010", "damaged-step-00000020", "step-00000018"])
         self.assertEqual(self.run_paceline("eval", "run").returncode, 0)
 
@@ -89,8 +94,11 @@ class ResumeTest(ProcessTest):
         self.assertNotEqual(first["weights_sha256"], other["weights_sha256"])
 
     def test_dropout_resumes_bit_for_bit(self):
-        alexnet = ["--set", "model.name=alexnet", "--set", "data.image_size=64", "--set", "train.max_steps=4", "--set", "batch.global=4",
-                   "--set", "checkpoint.every_steps=2", "--set", "schedule.warmup_epochs=0.01", "--set", "data.test_samples=8"]
+        alexnet = [
+            "--set", "model.name=alexnet", "--set", "data.image_size=64", "--set", "train.max_steps=4", "--set",
+            "batch.global=4", "--set", "checkpoint.every_steps=2", "--set", "schedule.warmup_epochs=0.01", "--set",
+            "data.test_samples=8"
+        ]
         whole = self.train("whole", *alexnet)
         self.train("cut", *[word.replace("max_steps=4", "max_steps=2") for word in alexnet])
         cut = self.train("cut", "--resume", *alexnet)
@@ -107,8 +115,14 @@ class ResumeTest(ProcessTest):
         os.truncate(second / "optimizer.safetensors", 100)
         result = self.run_paceline("train", "small.toml", "--out", "run", "--resume")
         self.assertEqual(result.returncode, 0, result.stderr)
-        self.assertIn(f"skipped a damaged checkpoint: run/checkpoints/{newest.name}: weights.safetensors does not have its checksum", result.stderr)
-        self.assertIn(f"skipped a damaged checkpoint: run/checkpoints/{second.name}: optimizer.safetensors does not have its checksum", result.stderr)
+        self.assertIn(
+            f"skipped a damaged checkpoint: run/checkpoints/{newest.name}: weights.safetensors does not have its "
+            f"checksum",
+            result.stderr)
+        self.assertIn(
+            f"skipped a damaged checkpoint: run/checkpoints/{second.name}: optimizer.safetensors does not have "
+            f"its checksum",
+            result.stderr)
         self.assertIn(f"resuming from run/checkpoints/{third.name}", result.stderr)
         self.assertEqual(self.summary("run")["weights_sha256"], whole["weights_sha256"])
 
@@ -149,7 +163,8 @@ class ResumeTest(ProcessTest):
                                     stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
             before = set(self.checkpoints("cut")) if round else set()
             folder = self.folder / "cut" / "checkpoints"
-            self.wait_until(lambda: folder.exists() and set(self.checkpoints("cut")) - before, process, "a new checkpoint")
+            self.wait_until(lambda: folder.exists() and set(self.checkpoints("cut")) - before, process,
+                            "a new checkpoint")
             time.sleep(moments.uniform(0, 0.02))  # a random moment of the next steps: not a wait for anything
             process.kill()
             errors = process.communicate()[1].decode()
@@ -157,7 +172,8 @@ class ResumeTest(ProcessTest):
             if any(name.startswith("step-000001") for name in self.checkpoints("cut")):
                 shutil.rmtree(self.folder / "cut")  # near the end: begin again
                 self.run_paceline("train", "small.toml", "--out", "cut", "--set", "train.max_steps=1")
-        result = self.run_paceline("train", "small.toml", "--out", "cut", "--resume", "--set", "checkpoint.every_steps=1")
+        result = self.run_paceline("train", "small.toml", "--out", "cut", "--resume", "--set",
+                                   "checkpoint.every_steps=1")
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertNotIn("damaged", result.stderr)
         self.assertEqual(self.summary("cut")["weights_sha256"], whole["weights_sha256"])
@@ -174,7 +190,8 @@ class ResumeTest(ProcessTest):
             mount -t tmpfs -o size={int(size * 3.5)} tmpfs {disk} || exit 99
             {PACELINE} train small.toml --out {disk}/run --quiet --set checkpoint.keep=10; echo "code $?"
             ls -A {disk}/run/checkpoints
-            {PACELINE} train small.toml --out {disk}/run --quiet --resume --set checkpoint.keep=1 --json | grep weights_sha256
+            {PACELINE} train small.toml --out {disk}/run --quiet --resume --set checkpoint.keep=1 --json | grep
+            weights_sha256
         """
         result = subprocess.run([*inside, script], cwd=self.folder, capture_output=True, text=True)
         self.assertIn("code 5", result.stdout, result.stderr)

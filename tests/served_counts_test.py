@@ -25,7 +25,8 @@ class ServedCountsTest(ProcessTest):
 
     def train_with(self, policy, *more):
         """Returns the summary, the table, what was shown meanwhile, and the lines of metrics."""
-        done = self.run_paceline("train", "r.toml", "--ranks", WORKERS, "--out", policy, "--set", f"sync.policy={policy}", *more)
+        done = self.run_paceline("train", "r.toml", "--ranks", WORKERS, "--out", policy, "--set",
+                                 f"sync.policy={policy}", *more)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(self.summary(policy)["samples"], SAMPLES * EPOCHS)
         return self.summary(policy), done.stdout, done.stderr, self.metrics(policy)
@@ -87,7 +88,8 @@ class ServedCountsTest(ProcessTest):
         self.assertEqual([summary[key] for key in ("policy", "optimizer", "rate", "seed")], ["bsp", "sgd", 0.02, 3])
         self.assertRegex(table, r"time +\S+ s training, \S+ s evaluating meanwhile\n")
         alone = self.train("alone", recipe="r.toml")
-        self.assertEqual([alone[key] for key in ("policy", "optimizer", "rate", "seed", "step_samples")], ["allreduce", "sgd", 0.02, 3, 64])
+        self.assertEqual([alone[key] for key in ("policy", "optimizer", "rate", "seed", "step_samples")],
+                         ["allreduce", "sgd", 0.02, 3, 64])
 
 
 if __name__ == "__main__":

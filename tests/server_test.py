@@ -20,9 +20,17 @@ from served_runs import SMALL, child_of, largest_difference, read_weights
 
 PACELINE = str(pathlib.Path(sys.argv.pop(1)).resolve())
 ROUNDS = 200 if os.environ.get("PACELINE_SOAK") else 4  # make soak
-# What becomes of the gradients of a run in which one of four workers is three times as slow, under each policy: this, and nothing else.
-BECOMES = {"bsp": {"accumulated"}, "asp": {"applied"}, "ssp": {"applied"}, "drop_worker": {"accumulated", "dropped"}, "k_sync": {"accumulated", "merged"},
-           "adaptive_k": {"accumulated", "merged"}, "easgd": {"exchanged"}}
+# What becomes of the gradients of a run in which one of four workers is three times as slow, under each policy: this,
+# and nothing else.
+BECOMES = {
+    "bsp": {"accumulated"},
+    "asp": {"applied"},
+    "ssp": {"applied"},
+    "drop_worker": {"accumulated", "dropped"},
+    "k_sync": {"accumulated", "merged"},
+    "adaptive_k": {"accumulated", "merged"},
+    "easgd": {"exchanged"}
+}
 POLICIES = list(BECOMES)
 
 
@@ -40,10 +48,15 @@ class ServerTest(unittest.TestCase):
         return str(file)
 
     def command(self, recipe, out, *arguments, ranks=4):
-        return [PACELINE, "train", recipe, "--ranks", str(ranks), "--out", str(self.folder / out), "--quiet", *arguments]
+        return [
+            PACELINE, "train", recipe, "--ranks",
+            str(ranks), "--out",
+            str(self.folder / out), "--quiet", *arguments
+        ]
 
     def train(self, recipe, out, *arguments, ranks=4, expect=0):
-        done = subprocess.run(self.command(recipe, out, *arguments, ranks=ranks), capture_output=True, text=True, timeout=240)
+        done = subprocess.run(self.command(recipe, out, *arguments, ranks=ranks), capture_output=True, text=True,
+                              timeout=240)
         self.assertEqual(done.returncode, expect, done.stdout + done.stderr)
         return done
 
@@ -54,7 +67,8 @@ class ServerTest(unittest.TestCase):
         recipe = self.recipe(SMALL.replace("train_samples = 2000", "train_samples = 250"))
         self.train(recipe, "ranks", ranks=3)
         self.train(recipe, "served", "--set", "sync.policy=bsp", "--set", "sync.servers=2", ranks=3)
-        self.assertLess(largest_difference(read_weights(self.folder / "ranks"), read_weights(self.folder / "served")), 1e-5)
+        self.assertLess(largest_difference(read_weights(self.folder / "ranks"), read_weights(self.folder / "served")),
+                        1e-5)
         self.assertEqual(self.summary("served")["steps"], self.summary("ranks")["steps"])
         self.assertEqual(self.summary("served")["samples"], 250)
         self.assertGreater(self.summary("served")["compute_seconds_per_step"], 0)
@@ -71,10 +85,14 @@ class ServerTest(unittest.TestCase):
         recipe = self.recipe(SMALL)
         for policy in POLICIES:
             with self.subTest(policy=policy):
-                self.train(recipe, policy, "--set", f"sync.policy={policy}", "--set", "sync.slowdown=[3]", "--set", "optimizer.rate=0.02")
+                self.train(recipe, policy, "--set", f"sync.policy={policy}", "--set", "sync.slowdown=[3]", "--set",
+                           "optimizer.rate=0.02")
                 self.assertEqual(self.summary(policy)["samples"], 2000)
                 counts = json.loads((self.folder / policy / "sync.json").read_text())
-                total = {what: counts["total"][what] for what in ("accumulated", "applied", "merged", "dropped", "exchanged")}
+                total = {
+                    what: counts["total"][what]
+                    for what in ("accumulated", "applied", "merged", "dropped", "exchanged")
+                }
                 self.assertEqual({what for what, count in total.items() if count > 0}, BECOMES[policy])
                 used = sum(total.values())
                 shares = 4 * 32 if policy != "easgd" else 4 * 4  # of an epoch; exchanges: one for ten batches
@@ -90,7 +108,8 @@ class ServerTest(unittest.TestCase):
     def test_adaptive_k_of_four_workers_makes_no_step_of_a_single_gradient(self):
         """Of one gradient no noise can be measured, and k would stay at 1. Only the last steps, when workers have left, may have fewer."""
         recipe = self.recipe(SMALL.replace("epochs = 1", "epochs = 2\nlog_every_steps = 5"))
-        self.train(recipe, "adaptive", "--set", "sync.policy=adaptive_k", "--set", "sync.slowdown=[3]", "--set", "optimizer.rate=0.02")
+        self.train(recipe, "adaptive", "--set", "sync.policy=adaptive_k", "--set", "sync.slowdown=[3]", "--set",
+                   "optimizer.rate=0.02")
         counts = json.loads((self.folder / "adaptive" / "sync.json").read_text())
         self.assertGreater(counts["version"], 12)  # the first 8 steps have the least k in any case
         self.assertGreaterEqual(counts["total"]["accumulated"], 2 * (counts["version"] - 4))
@@ -116,29 +135,37 @@ class ServerTest(unittest.TestCase):
         self.assertEqual(self.summary("killed")["samples"], 12000)
 
     def test_a_run_goes_on_from_its_checkpoint(self):
-        recipe = self.recipe(SMALL.replace("train_samples = 2000", "train_samples = 250").replace("epochs = 1", "epochs = 4"))
+        recipe = self.recipe(
+            SMALL.replace("train_samples = 2000", "train_samples = 250").replace("epochs = 1", "epochs = 4"))
         keys = ["--set", "sync.policy=bsp", "--set", "sync.servers=2"]
         self.train(recipe, "whole", *keys, ranks=2)
         self.train(recipe, "parts", *keys, "--set", "train.max_steps=6", ranks=2)
         self.train(recipe, "parts", *keys, "--resume", ranks=2)
         self.assertEqual(self.summary("parts")["samples"], 1000)
         self.assertEqual(self.summary("parts")["steps"], self.summary("whole")["steps"])
-        self.assertEqual(largest_difference(read_weights(self.folder / "whole"), read_weights(self.folder / "parts")), 0)
-        # Batch statistics go on from the workers' mean. Of means that is exact; variances also depend on which worker had which share.
-        means = [read_weights(self.folder / out, of=lambda name: name.endswith("running_mean")) for out in ("whole", "parts")]
+        self.assertEqual(largest_difference(read_weights(self.folder / "whole"), read_weights(self.folder / "parts")),
+                         0)
+        # Batch statistics go on from the workers' mean. Of means that is exact; variances also depend on which worker
+        # had which share.
+        means = [
+            read_weights(self.folder / out, of=lambda name: name.endswith("running_mean")) for out in ("whole", "parts")
+        ]
         self.assertLess(largest_difference(*means), 1e-4)
 
     def test_two_runs_of_bsp_have_the_same_bits_whoever_is_slow(self):
-        recipe = self.recipe(SMALL.replace("train_samples = 2000", "train_samples = 500").replace("epochs = 1", "epochs = 2"))
+        recipe = self.recipe(
+            SMALL.replace("train_samples = 2000", "train_samples = 500").replace("epochs = 1", "epochs = 2"))
         for out, slow in (("one", "[1,1,2]"), ("other", "[2,1,1]")):
-            self.train(recipe, out, "--set", "sync.policy=bsp", "--set", "sync.servers=2", "--set", f"sync.slowdown={slow}", ranks=3)
+            self.train(recipe, out, "--set", "sync.policy=bsp", "--set", "sync.servers=2", "--set",
+                       f"sync.slowdown={slow}", ranks=3)
         self.assertEqual(self.summary("one")["weights_sha256"], self.summary("other")["weights_sha256"])
         self.assertEqual(self.summary("one")["test_loss"], self.summary("other")["test_loss"])
 
     def test_a_run_that_lost_its_servers_says_how_many_updates_went(self):
         recipe = self.recipe(SMALL.replace("epochs = 1", "epochs = 4"))
         keys = ["--set", "sync.policy=bsp", "--set", "train.log_every_steps=5", "--set", "sync.slowdown=[10]"]
-        chief = subprocess.Popen(self.command(recipe, "lost", *keys, ranks=2), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        chief = subprocess.Popen(self.command(recipe, "lost", *keys, ranks=2), stdout=subprocess.PIPE,
+                                 stderr=subprocess.PIPE, text=True)
         self.addCleanup(chief.communicate)
         self.addCleanup(chief.kill)
         processes = [self.child_of(chief, sign) for sign in ("--shard=0/1", "PACELINE_WORKER=0", "PACELINE_WORKER=1")]
@@ -152,11 +179,13 @@ class ServerTest(unittest.TestCase):
         begun, seen = self.last_checkpoint("lost"), self.seen("lost")
         done = self.train(recipe, "lost", *keys, "--resume", ranks=2)
         self.assertIn(f"going on from the checkpoint at update {begun} (", done.stderr)
-        self.assertIn(f"the run had made at least {seen} updates when last seen: at least {seen - begun} are lost", done.stderr)
+        self.assertIn(f"the run had made at least {seen} updates when last seen: at least {seen - begun} are lost",
+                      done.stderr)
         self.assertEqual(self.summary("lost")["samples"], 8000)
 
     def last_checkpoint(self, out):
-        found = sorted(path.name for path in (self.folder / out / "checkpoints").glob("step-*") if path.name.removeprefix("step-").isdigit())
+        found = sorted(path.name for path in (self.folder / out / "checkpoints").glob("step-*")
+                       if path.name.removeprefix("step-").isdigit())
         return int(found[-1].removeprefix("step-")) if found else 0
 
     def seen(self, out):
@@ -171,7 +200,8 @@ class ServerTest(unittest.TestCase):
         recipe = self.recipe(SMALL.replace("train_samples = 2000", "train_samples = 6000"))
         keys = ["--set", "sync.policy=bsp", "--set", "sync.servers=2"]
         self.train(recipe, "undisturbed", *keys, ranks=2)
-        command = self.command(recipe, "disturbed", *keys, "--set", "train.log_every_steps=10", "--set", "sync.lease_seconds=30", "--restart", ranks=2)
+        command = self.command(recipe, "disturbed", *keys, "--set", "train.log_every_steps=10", "--set",
+                               "sync.lease_seconds=30", "--restart", ranks=2)
         chief = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         try:
             for number, argument in enumerate(("--shard=1/2", "--shard=0/2")):
@@ -185,9 +215,13 @@ class ServerTest(unittest.TestCase):
             self.assertIn(f"{name} killed by signal 9 (Killed): it was started again", errors)
         self.assertEqual(self.summary("disturbed")["samples"], 6000)
         self.assertEqual(self.summary("disturbed")["steps"], self.summary("undisturbed")["steps"])
-        # Not the statistics of batch normalisation, of which a worker's last may be lost with the connection that it was told on.
-        self.assertEqual(largest_difference(read_weights(self.folder / "undisturbed"), read_weights(self.folder / "disturbed")), 0)
-        self.assertAlmostEqual(self.summary("disturbed")["test_loss"], self.summary("undisturbed")["test_loss"], delta=0.01)
+        # Not the statistics of batch normalisation, of which a worker's last may be lost with the connection that it
+        # was told on.
+        self.assertEqual(
+            largest_difference(read_weights(self.folder / "undisturbed"), read_weights(self.folder / "disturbed")), 0)
+        self.assertAlmostEqual(
+            self.summary("disturbed")["test_loss"],
+            self.summary("undisturbed")["test_loss"], delta=0.01)
 
     def test_kills_at_random_moments_over_all_policies(self):
         """Servers, the coordinator among them, and workers: the run ends by itself, with every sample used, and has learnt what it would have."""
@@ -196,14 +230,17 @@ class ServerTest(unittest.TestCase):
         for number in range(ROUNDS):
             policy = POLICIES[number % len(POLICIES)]
             out = f"round-{number}"
-            command = self.command(recipe, out, "--set", f"sync.policy={policy}", "--set", "sync.servers=2", "--set", "optimizer.rate=0.01",
-                                   "--set", "sync.lease_seconds=2", "--set", "sync.slowdown=[10,10,10]", "--restart", ranks=3)
+            command = self.command(recipe, out, "--set", f"sync.policy={policy}", "--set", "sync.servers=2", "--set",
+                                   "optimizer.rate=0.01", "--set", "sync.lease_seconds=2", "--set",
+                                   "sync.slowdown=[10,10,10]", "--restart", ranks=3)
             with self.subTest(policy=policy, number=number):
                 chief = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
                 try:
                     self.child_of(chief, "PACELINE_WORKER=2")
                     for _ in range(2):
-                        victim = draw.choice(["--shard=0/2", "--shard=1/2", "PACELINE_WORKER=0", "PACELINE_WORKER=1", "PACELINE_WORKER=2"])
+                        victim = draw.choice([
+                            "--shard=0/2", "--shard=1/2", "PACELINE_WORKER=0", "PACELINE_WORKER=1", "PACELINE_WORKER=2"
+                        ])
                         time.sleep(draw.uniform(0, 1.5))  # a random moment; whatever it hits, the end must be the same
                         try:
                             os.kill(child_of(chief, victim), signal.SIGKILL)
@@ -220,17 +257,20 @@ class ServerTest(unittest.TestCase):
         self.assertGreater(kills, ROUNDS)
 
     def start(self, recipe, out, *arguments, ranks=2, before=(), env=None):
-        chief = subprocess.Popen([*before, *self.command(recipe, out, *arguments, ranks=ranks)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env)
+        chief = subprocess.Popen([*before, *self.command(recipe, out, *arguments, ranks=ranks)], stdout=subprocess.PIPE,
+                                 stderr=subprocess.PIPE, text=True, env=env)
         self.addCleanup(chief.communicate)
         self.addCleanup(chief.kill)
         return chief
 
     def server_of(self, out):
         """Of a run whose processes may lie below another one; by the name of the recipe's folder and the state of the chief's children."""
-        chief = next(folder for folder in pathlib.Path("/proc").glob("[0-9]*") if self.words_of(folder)[1:2] == [b"train"] and
-                     str(self.folder / out).encode() in self.words_of(folder))
-        return next(int(folder.name) for folder in pathlib.Path("/proc").glob("[0-9]*") if self.words_of(folder)[1:2] == [b"serve"] and
-                    f"PPid:\t{chief.name}\n" in (folder / "status").read_text())
+        chief = next(
+            folder for folder in pathlib.Path("/proc").glob("[0-9]*")
+            if self.words_of(folder)[1:2] == [b"train"] and str(self.folder / out).encode() in self.words_of(folder))
+        return next(
+            int(folder.name) for folder in pathlib.Path("/proc").glob("[0-9]*")
+            if self.words_of(folder)[1:2] == [b"serve"] and f"PPid:\t{chief.name}\n" in (folder / "status").read_text())
 
     def words_of(self, process):
         try:
@@ -264,24 +304,32 @@ class ServerTest(unittest.TestCase):
 
     def test_a_run_whose_servers_lost_their_state_goes_on_from_its_checkpoint(self):
         recipe = self.recipe(SMALL.replace("epochs = 1", "epochs = 5"))
-        chief = self.start(recipe, "lost", "--set", "sync.policy=bsp", "--set", "sync.servers=2", "--set", "train.log_every_steps=5",
-                           "--set", "sync.slowdown=[10]")
+        chief = self.start(recipe, "lost", "--set", "sync.policy=bsp", "--set", "sync.servers=2", "--set",
+                           "train.log_every_steps=5", "--set", "sync.slowdown=[10]")
         server = self.child_of(chief, "--shard=1/2")
         self.wait_for(lambda: self.last_checkpoint("lost") > 0)
         shutil.rmtree(self.state_of(server))
         os.kill(server, signal.SIGKILL)
         output, errors = chief.communicate(timeout=200)
         self.assertEqual(chief.returncode, 0, errors)
-        self.assertRegex(errors, r"server 1 killed by signal 9 \(Killed\), and its state in \S+ is gone; all servers and workers are started again")
+        self.assertRegex(
+            errors,
+            r"server 1 killed by signal 9 \(Killed\), and its state in \S+ is gone; all servers and workers are "
+            r"started again"
+        )
         self.assertRegex(errors, r"going on from the checkpoint at update \d+ ")
         self.assertEqual(self.summary("lost")["samples"], 10000)
-        steps = [line["step"] for line in map(json.loads, (self.folder / "lost" / "metrics.jsonl").read_text().splitlines()) if line["kind"] == "train"]
+        steps = [
+            line["step"] for line in map(json.loads, (self.folder / "lost" / "metrics.jsonl").read_text().splitlines())
+            if line["kind"] == "train"
+        ]
         self.assertEqual(steps, sorted(set(steps)))
 
     def test_a_server_that_dies_before_it_listens_is_started_again(self):
         recipe = self.recipe(SMALL)
         chief = self.start(recipe, "early", "--set", "sync.policy=bsp", "--set", "sync.servers=2")
-        for argument in ("--shard=0/2", "--shard=1/2"):  # it needs the data set and libtorch first, which takes longer than this
+        for argument in ("--shard=0/2",
+                         "--shard=1/2"):  # it needs the data set and libtorch first, which takes longer than this
             os.kill(self.child_of(chief, argument), signal.SIGKILL)
         output, errors = chief.communicate(timeout=200)
         self.assertEqual(chief.returncode, 0, errors)
@@ -295,13 +343,16 @@ class ServerTest(unittest.TestCase):
         os.kill(self.child_of(chief, "--shard=0/1"), signal.SIGKILL)
         output, errors = chief.communicate(timeout=40)  # workers and chief would wait for a minute
         self.assertEqual(chief.returncode, 7, errors)
-        self.assertRegex(errors, r"server 0 killed by signal 9 \(Killed\).*; go on from the newest checkpoint with --resume")
+        self.assertRegex(errors,
+                         r"server 0 killed by signal 9 \(Killed\).*; go on from the newest checkpoint with --resume")
 
     def test_a_server_that_fails_in_the_same_way_each_time_ends_the_run(self):
         """Here the file system for its state is full: from the beginning, or when the first gradient comes."""
         for size in ("64k", "1m"):
             with self.subTest(size=size):
-                small = ["unshare", "--mount", "sh", "-c", f'mount -t tmpfs -o size={size} tmpfs /dev/shm && exec "$@"', "sh"]
+                small = [
+                    "unshare", "--mount", "sh", "-c", f'mount -t tmpfs -o size={size} tmpfs /dev/shm && exec "$@"', "sh"
+                ]
                 if subprocess.run([*small, "true"], capture_output=True).returncode != 0:
                     self.skipTest("no file system can be mounted")
                 chief = self.start(self.recipe(SMALL), f"full-{size}", "--set", "sync.policy=bsp", before=small)
@@ -313,20 +364,22 @@ class ServerTest(unittest.TestCase):
 
     def lines(self, out):
         metrics = self.folder / out / "metrics.jsonl"
-        return sum(1 for line in metrics.read_text().splitlines() if '"kind":"train"' in line) if metrics.exists() else 0
+        return sum(1 for line in metrics.read_text().splitlines()
+                   if '"kind":"train"' in line) if metrics.exists() else 0
 
     def test_workers_find_their_own_rate(self):
         """From a hundredth of a good rate: each worker's own rate rises, and the loss falls further."""
         recipe = self.recipe(SMALL)
         losses = {}
         for rate in ("schedule", "barzilai_borwein"):
-            self.train(recipe, rate, "--set", "sync.policy=bsp", "--set", "optimizer.rate=0.0005", "--set", f"sync.rate={rate}", ranks=2)
+            self.train(recipe, rate, "--set", "sync.policy=bsp", "--set", "optimizer.rate=0.0005", "--set",
+                       f"sync.rate={rate}", ranks=2)
             losses[rate] = self.summary(rate)["test_loss"]
         self.assertLess(losses["barzilai_borwein"], 0.8 * losses["schedule"])
 
     def serve(self, recipe, *arguments, env=None):
-        server = subprocess.Popen([PACELINE, "serve", recipe, "--set", "sync.policy=bsp", "--workers", "2", *arguments], stdout=subprocess.PIPE,
-                                  stderr=subprocess.PIPE, text=True, env=env)
+        server = subprocess.Popen([PACELINE, "serve", recipe, "--set", "sync.policy=bsp", "--workers", "2", *arguments],
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env)
         self.addCleanup(server.communicate)
         self.addCleanup(server.kill)
         return server, server.stdout.readline().removeprefix("listening on ").strip()
@@ -334,14 +387,18 @@ class ServerTest(unittest.TestCase):
     def test_a_run_of_another_recipe_is_refused_and_the_keys_are_named(self):
         recipe, state = self.recipe(SMALL), self.folder / "state"
         server, address = self.serve(recipe, "--state", str(state))
-        done = self.train(recipe, "other", "--set", "sync.policy=bsp", "--set", "optimizer.rate=0.5", "--set", "data.train_samples=1000", "--servers", address,
-                          ranks=2, expect=7)
-        self.assertIn("the recipe differs: optimizer.rate (0.1 here, 0.5 there), training samples (2000 here, 1000 there)", done.stderr)
-        self.train(recipe, "same", "--set", "sync.policy=bsp", "--set", "train.log_every_steps=7", "--servers", address, ranks=2)
+        done = self.train(recipe, "other", "--set", "sync.policy=bsp", "--set", "optimizer.rate=0.5", "--set",
+                          "data.train_samples=1000", "--servers", address, ranks=2, expect=7)
+        self.assertIn(
+            "the recipe differs: optimizer.rate (0.1 here, 0.5 there), training samples (2000 here, 1000 there)",
+            done.stderr)
+        self.train(recipe, "same", "--set", "sync.policy=bsp", "--set", "train.log_every_steps=7", "--servers", address,
+                   ranks=2)
         self.assertEqual(server.wait(timeout=60), 0)
 
     def test_the_state_of_a_stopped_server_is_continued_only_by_its_run(self):
-        recipe, keys = self.recipe(SMALL.replace("epochs = 1", "epochs = 4")), ["--set", "sync.policy=bsp", "--set", "sync.slowdown=[10,10]"]
+        recipe, keys = self.recipe(SMALL.replace(
+            "epochs = 1", "epochs = 4")), ["--set", "sync.policy=bsp", "--set", "sync.slowdown=[10,10]"]
         server, address = self.serve(recipe, "--state", str(self.folder / "state"))
         run = self.start(recipe, "run", *keys, "--servers", address)
         self.wait_for(lambda: self.seen("run") > 0)
@@ -352,7 +409,8 @@ class ServerTest(unittest.TestCase):
 
         other, _ = self.serve(recipe, "--state", str(self.folder / "state"), "--set", "train.seed=2")
         self.assertEqual(other.wait(timeout=60), 5)
-        self.assertIn("is of another recipe: train.seed (2 here, 1 there); give the recipe as it was, or begin anew", other.stderr.read())
+        self.assertIn("is of another recipe: train.seed (2 here, 1 there); give the recipe as it was, or begin anew",
+                      other.stderr.read())
 
         server, address = self.serve(recipe, "--state", str(self.folder / "state"))
         done = self.train(recipe, "new", *keys, "--servers", address, ranks=2, expect=2)
@@ -387,20 +445,25 @@ class ServerTest(unittest.TestCase):
         server, _ = self.serve(recipe, "--state", str(self.folder / "state"), "--listen", address)
         output, errors = run.communicate(timeout=60)
         self.assertEqual(run.returncode, 7, errors)
-        self.assertIn("has lost the state that this process worked with, and has begun anew (it is at update 0 now)", errors)
+        self.assertIn("has lost the state that this process worked with, and has begun anew (it is at update 0 now)",
+                      errors)
         done = self.train(recipe, "run", *keys, "--servers", address, "--resume", ranks=2, expect=2)
-        self.assertIn("they have lost their state and begun anew; stop them, and start them with 'paceline serve --checkpoint", done.stderr)
+        self.assertIn(
+            "they have lost their state and begun anew; stop them, and start them with 'paceline serve --checkpoint",
+            done.stderr)
         server.terminate()
         server.wait(timeout=60)
         begun = self.last_checkpoint("run")
-        server, address = self.serve(recipe, "--state", str(self.folder / "state"), "--checkpoint", str(self.folder / "run" / "checkpoints" / f"step-{begun:08}"))
+        server, address = self.serve(recipe, "--state", str(self.folder / "state"), "--checkpoint",
+                                     str(self.folder / "run" / "checkpoints" / f"step-{begun:08}"))
         run = self.start(recipe, "run", *keys, "--servers", address, "--resume")
         self.wait_for(lambda: self.last_checkpoint("run") > begun)
         run.send_signal(signal.SIGINT)
         output, errors = run.communicate(timeout=60)
         self.assertEqual(run.returncode, 130, errors)
         self.assertGreater(self.summary("run")["steps"], begun)
-        self.assertIn(f" --servers {address} --out {self.folder / 'run'} --resume", (self.folder / "run" / "log.txt").read_text())
+        self.assertIn(f" --servers {address} --out {self.folder / 'run'} --resume",
+                      (self.folder / "run" / "log.txt").read_text())
 
     def test_servers_of_ones_own_begin_anew_for_every_run(self):
         recipe, state = self.recipe(SMALL), self.folder / "state"
@@ -425,8 +488,9 @@ class ServerTest(unittest.TestCase):
         recipe, certs = self.recipe(SMALL), str(self.folder / "certs")
         subprocess.run([PACELINE, "certs", certs], check=True, capture_output=True)
         server, address = self.serve(recipe, "--certs", certs, "--state", str(self.folder / "state"))
-        stranger = subprocess.run(self.command(recipe, "stranger", "--set", "sync.policy=bsp", "--servers", address, ranks=2), capture_output=True, text=True,
-                                  timeout=50)  # less than the patience with a server that is not there
+        stranger = subprocess.run(
+            self.command(recipe, "stranger", "--set", "sync.policy=bsp", "--servers", address, ranks=2),
+            capture_output=True, text=True, timeout=50)  # less than the patience with a server that is not there
         self.assertEqual(stranger.returncode, 7, stranger.stderr)
         self.assertIn("--certs DIR", stranger.stderr)
         self.train(recipe, "known", "--set", "sync.policy=bsp", "--servers", address, "--certs", certs, ranks=2)
@@ -435,11 +499,14 @@ class ServerTest(unittest.TestCase):
         self.assertIn("the TLS handshake failed", server.stderr.read())
 
     def test_a_server_that_never_listens_can_be_interrupted(self):
-        run = self.start(self.recipe(SMALL), "run", "--set", "sync.policy=bsp", env={**os.environ, "PACELINE_TIMEOUT": "1"})
+        run = self.start(self.recipe(SMALL), "run", "--set", "sync.policy=bsp", env={
+            **os.environ, "PACELINE_TIMEOUT": "1"
+        })
         children = pathlib.Path(f"/proc/{run.pid}/task/{run.pid}/children")
         self.wait_for(lambda: children.read_text().split())
         os.kill(int(children.read_text().split()[0]), signal.SIGSTOP)  # before it has loaded anything
-        self.assertIn("server 0 has not said where it listens for 1 s; if it is not reading its data", run.stderr.readline())
+        self.assertIn("server 0 has not said where it listens for 1 s; if it is not reading its data",
+                      run.stderr.readline())
         run.send_signal(signal.SIGINT)
         _, errors = run.communicate(timeout=60)
         self.assertEqual(run.returncode, 130, errors)
@@ -447,21 +514,32 @@ class ServerTest(unittest.TestCase):
 
     def test_options_for_servers_are_refused_where_there_are_none(self):
         recipe = self.recipe(SMALL)
-        for option in (["--servers", "127.0.0.1:7000"], ["--certs", "nowhere"], ["--insecure"], ["--run", "x"], ["--restart"], ["--no-restart"]):
+        for option in (["--servers",
+                        "127.0.0.1:7000"], ["--certs",
+                                            "nowhere"], ["--insecure"], ["--run",
+                                                                         "x"], ["--restart"], ["--no-restart"]):
             with self.subTest(option=option[0]):
                 done = self.train(recipe, "alone", *option, ranks=1, expect=2)
-                self.assertIn(f'{option[0]} is for runs on a parameter server, and sync.policy is "allreduce": choose another with --set sync.policy=bsp', done.stderr)
+                self.assertIn(
+                    f'{option[0]} is for runs on a parameter server, and sync.policy is "allreduce": choose '
+                    f'another with --set sync.policy=bsp',
+                    done.stderr)
                 self.assertFalse((self.folder / "alone").exists())
-        done = self.train(recipe, "both", "--set", "sync.policy=bsp", "--no-restart", "--servers", "127.0.0.1:7000", expect=2)
-        self.assertIn("--no-restart is for servers that the run starts itself; leave it out with --servers", done.stderr)
+        done = self.train(recipe, "both", "--set", "sync.policy=bsp", "--no-restart", "--servers", "127.0.0.1:7000",
+                          expect=2)
+        self.assertIn("--no-restart is for servers that the run starts itself; leave it out with --servers",
+                      done.stderr)
 
     def test_servers_that_are_not_there_are_waited_for_as_long_as_the_environment_says(self):
         with socket.create_server(("127.0.0.1", 0)) as taken:  # a port where no server answers
             address = "127.0.0.1:%d" % taken.getsockname()[1]
-        done = subprocess.run(self.command(self.recipe(SMALL), "dead", "--set", "sync.policy=bsp", "--servers", address), capture_output=True, text=True,
-                              timeout=50, env={**os.environ, "PACELINE_TIMEOUT": "1"})  # without it they are waited for longer than this
+        done = subprocess.run(self.command(self.recipe(SMALL), "dead", "--set", "sync.policy=bsp", "--servers",
+                                           address), capture_output=True, text=True, timeout=50, env={
+                                               **os.environ, "PACELINE_TIMEOUT": "1"
+                                           })  # without it they are waited for longer than this
         self.assertEqual(done.returncode, 7, done.stderr)
-        self.assertRegex(done.stderr, rf"the servers \({address}\) have not answered for \d+\.\d s: .*; do all of them run\?")
+        self.assertRegex(done.stderr,
+                         rf"the servers \({address}\) have not answered for \d+\.\d s: .*; do all of them run\?")
 
     def test_a_token_instead_of_certificates(self):
         recipe, certs, worker = self.recipe(SMALL), self.folder / "certs", self.folder / "worker"
@@ -470,21 +548,35 @@ class ServerTest(unittest.TestCase):
         shutil.copy(certs / "authority.pem", worker)
         secret = {"PACELINE_SERVER_TOKEN": "known to all of the run"}
         options = ["--certs", str(certs), "--state"]
-        server, first = self.serve(recipe, *options, str(self.folder / "state-0"), "--shard", "0/2", env={**os.environ, **secret})
-        other, second = self.serve(recipe, *options, str(self.folder / "state-1"), "--shard", "1/2", "--coordinator", first,
-                                   env={**os.environ, **secret})
+        server, first = self.serve(recipe, *options, str(self.folder / "state-0"), "--shard", "0/2", env={
+            **os.environ,
+            **secret
+        })
+        other, second = self.serve(recipe, *options, str(self.folder / "state-1"), "--shard", "1/2", "--coordinator",
+                                   first, env={
+                                       **os.environ,
+                                       **secret
+                                   })
         address = f"{first},{second}"
 
         def refused(token):
-            done = subprocess.run(self.command(recipe, f"stranger {token}", "--set", "sync.policy=bsp", "--servers", address, "--certs", str(worker), ranks=1),
-                                  capture_output=True, text=True, timeout=50, env={**os.environ, **token})
+            done = subprocess.run(
+                self.command(recipe, f"stranger {token}", "--set", "sync.policy=bsp", "--servers", address, "--certs",
+                             str(worker), ranks=1), capture_output=True, text=True, timeout=50, env={
+                                 **os.environ,
+                                 **token
+                             })
             self.assertNotEqual(done.returncode, 0, done.stderr)
             return done.stderr
         self.assertIn("client.pem is not there: a worker needs it and its key, or the servers' token", refused({}))
         self.assertIn("the server refused this run's token", refused({"PACELINE_SERVER_TOKEN": "a guess"}))
         self.assertIn("PACELINE_SERVER_TOKEN is empty", refused({"PACELINE_SERVER_TOKEN": ""}))
-        done = subprocess.run(self.command(recipe, "known", "--set", "sync.policy=bsp", "--servers", address, "--certs", str(worker), ranks=2),
-                              capture_output=True, text=True, timeout=100, env={**os.environ, **secret})
+        done = subprocess.run(
+            self.command(recipe, "known", "--set", "sync.policy=bsp", "--servers", address, "--certs", str(worker),
+                         ranks=2), capture_output=True, text=True, timeout=100, env={
+                             **os.environ,
+                             **secret
+                         })
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(self.summary("known")["samples"], 2000)
         self.assertEqual((server.wait(timeout=60), other.wait(timeout=60)), (0, 0))

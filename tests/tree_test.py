@@ -12,8 +12,10 @@ import unittest
 ROOT = pathlib.Path(sys.argv.pop(1) if len(sys.argv) > 1 else ".").resolve()
 
 # A folder may include only itself and folders before it.
-FOLDERS = ["core", "metrics", "schedule", "kernels", "codecs", "data", "comm", "rendezvous", "launch", "collectives", "sync", "ps", "sim",
-           "precision", "optim", "models", "gradients", "pipeline", "train", "serving", "cli"]
+FOLDERS = [
+    "core", "metrics", "schedule", "kernels", "codecs", "data", "comm", "rendezvous", "launch", "collectives", "sync",
+    "ps", "sim", "precision", "optim", "models", "gradients", "pipeline", "train", "serving", "cli"
+]
 TORCH_BEGINS = "precision"
 
 # Foreign headers and the only files that may include them.
@@ -58,16 +60,24 @@ class TreeTest(unittest.TestCase):
         for path, text in sources():
             visible = re.sub(r"^namespace \{$.*?^\}  // namespace$", "", text, flags=re.M | re.S)
             if path.suffix == ".h" or not path.stem.endswith("_test"):
-                for name in re.findall(r"^(?:class|struct|union|enum class|enum)\s+(?:alignas\([^)]*\)\s+)?(\w+)\b(?!\(|::)[^;{]*\{", visible, re.M):
+                for name in re.findall(
+                        r"^(?:class|struct|union|enum class|enum)\s+(?:alignas\([^)]*\)\s+)?(\w+)\b(?!\(|::)[^;{]*\{",
+                        visible, re.M):
                     places.setdefault(name, []).append(str(path))
         self.assertEqual({name: where for name, where in places.items() if len(where) > 1}, {})
 
     def test_every_page_is_listed(self):
         for index in ("docs", "docs/results"):
             listed = (ROOT / index / "README.md").read_text()
-            missing = [page.name for page in sorted((ROOT / index).glob("*.md")) if page.name != "README.md" and page.name not in listed]
+            missing = [
+                page.name for page in sorted((ROOT / index).glob("*.md"))
+                if page.name != "README.md" and page.name not in listed
+            ]
             self.assertEqual(missing, [], f"{index}/README.md: give each a line")
-        broken = [link for link in re.findall(r"\]\(([^)#]+)\)", (ROOT / "docs/README.md").read_text()) if not (ROOT / "docs" / link).exists()]
+        broken = [
+            link for link in re.findall(r"\]\(([^)#]+)\)", (ROOT / "docs/README.md").read_text())
+            if not (ROOT / "docs" / link).exists()
+        ]
         self.assertEqual(broken, [], "docs/README.md leads to pages that are not there")
 
     def test_includes_go_downwards(self):
@@ -105,7 +115,10 @@ class TreeTest(unittest.TestCase):
         self.assertEqual(long, [])
 
     def test_no_stateful_random_generators(self):
-        wrong = [str(path) for path, text in sources() if re.search(r"std::(mt19937|minstd|default_random|random_device)|\brand\(", text)]
+        wrong = [
+            str(path) for path, text in sources()
+            if re.search(r"std::(mt19937|minstd|default_random|random_device)|\brand\(", text)
+        ]
         self.assertEqual(wrong, [])
 
     def test_benchmarks_can_be_started_by_their_path(self):

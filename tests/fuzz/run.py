@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 """Runs the fuzz targets of a build folder (preset fuzz), and prints a table.
 
-Each target begins with its corpus in tests/fuzz/corpus/TARGET; what it finds interesting goes to BUILD/fuzz/corpus/TARGET, so that a
-later call goes on from there. An input that ends a target is a finding: it is kept in BUILD/fuzz/findings, its report is printed, and
+Each target begins with its corpus in tests/fuzz/corpus/TARGET; what it finds interesting goes to
+BUILD/fuzz/corpus/TARGET, so that a
+later call goes on from there. An input that ends a target is a finding: it is kept in BUILD/fuzz/findings, its report
+is printed, and
 the exit code is 1. The seed of the mutations follows from the commit, so a commit tried again tries the same.
 
 usage: run.py BUILD_FOLDER (--runs N | --seconds S | --minimise) [--jobs N] [--targets NAME...] [--seed N]
@@ -43,20 +45,32 @@ def fuzz(target, build, length, seed):
     found, findings = build / "fuzz/corpus" / target, build / "fuzz/findings"
     found.mkdir(parents=True, exist_ok=True)
     findings.mkdir(parents=True, exist_ok=True)
-    command = [build / "fuzz" / f"fuzz_{target}", *length, f"-seed={seed}", f"-max_len={MOST_BYTES.get(target, DEFAULT_MOST_BYTES)}", *LIMITS,
-               "-print_final_stats=1", "-use_value_profile=0", f"-artifact_prefix={findings}/{target}-", found, HERE / "corpus" / target]
+    command = [
+        build / "fuzz" / f"fuzz_{target}", *length, f"-seed={seed}",
+        f"-max_len={MOST_BYTES.get(target, DEFAULT_MOST_BYTES)}", *LIMITS, "-print_final_stats=1",
+        "-use_value_profile=0", f"-artifact_prefix={findings}/{target}-", found, HERE / "corpus" / target
+    ]
     began = time.monotonic()
-    done = subprocess.run(list(map(str, command)), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    done = subprocess.run(list(map(str, command)), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT)
     output = done.stdout.decode(errors="replace")
-    row = (target, last_number(r"stat::number_of_executed_units: (\d+)", output) or last_number(r"#(\d+)\s", output), time.monotonic() - began,
-           last_number(r"cov: (\d+)", output), last_number(r" ft: (\d+)", output), len(list((HERE / "corpus" / target).iterdir())), int(done.returncode not in (0, INTERRUPTED)))
+    row = (target, last_number(r"stat::number_of_executed_units: (\d+)", output) or
+           last_number(r"#(\d+)\s", output), time.monotonic() - began, last_number(r"cov: (\d+)", output),
+           last_number(r" ft: (\d+)", output), len(list(
+               (HERE / "corpus" / target).iterdir())), int(done.returncode not in (0, INTERRUPTED)))
     return row, output if row[-1] else ""
 
 
 def table(rows):
-    lines = ["| target | runs | seconds | runs/s | edges covered | features | files in the corpus | findings |", "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"]
+    lines = [
+        "| target | runs | seconds | runs/s | edges covered | features | files in the corpus | findings |",
+        "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"
+    ]
     for target, runs, seconds, edges, features, files, findings in rows:
-        lines.append(f"| {target} | {runs:,} | {seconds:.0f} | {runs / max(seconds, 1e-3):,.0f} | {edges:,} | {features:,} | {files} | {findings} |")
+        lines.append(
+            f"| {target} | {runs:,} | {seconds:.0f} | {runs / max(seconds, 1e-3):,.0f} | {edges:,} | "
+            f"{features:,} | {files} | {findings} |"
+        )
     return "\n".join(lines)
 
 
@@ -70,16 +84,20 @@ def minimise(target, build):
             if file.name.startswith(("seed-", "regression-")):
                 shutil.copy(file, kept)
         named = {file.name for file in kept.iterdir()}
-        subprocess.run([build / "fuzz" / f"fuzz_{target}", "-merge=1", kept, corpus, build / "fuzz/corpus" / target], check=True,
-                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        subprocess.run([build / "fuzz" / f"fuzz_{target}", "-merge=1", kept, corpus, build / "fuzz/corpus" / target],
+                       check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         for file in corpus.iterdir():
             if file.name not in named:
                 file.unlink()
-        found = sorted((file for file in kept.iterdir() if file.name not in named), key=lambda file: (file.stat().st_size, file.name))
+        found = sorted((file for file in kept.iterdir() if file.name not in named), key=lambda file:
+                       (file.stat().st_size, file.name))
         for number, file in enumerate(found[:MOST_FILES]):
             if sum(each.stat().st_size for each in found[:number + 1]) <= MOST_CORPUS_BYTES:
                 shutil.copy(file, corpus)
-    print(f"{target}: {len(list(corpus.iterdir()))} files, {sum(file.stat().st_size for file in corpus.iterdir()):,} bytes")
+    print(
+        f"{target}: {len(list(corpus.iterdir()))} files, "
+        f"{sum(file.stat().st_size for file in corpus.iterdir()):,} bytes"
+    )
 
 
 def main():

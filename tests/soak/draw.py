@@ -8,7 +8,8 @@ RANK_POLICIES = ["allreduce", "stale_allreduce", "local_sgd"]
 ENGINES = ["shm", "gloo", "mpi"]
 # All-reduce and the parameter server's policies come up more often than the two that are exact relatives of all-reduce.
 CELLS = ([("allreduce", engine) for engine in ENGINES] + [(policy, "server") for policy in SERVER_POLICIES] +
-         [("allreduce", engine) for engine in ENGINES] + [(policy, engine) for policy in RANK_POLICIES[1:] for engine in ENGINES[:2]])
+         [("allreduce", engine) for engine in ENGINES] + [(policy, engine) for policy in RANK_POLICIES[1:]
+                                                          for engine in ENGINES[:2]])
 SAMPLES, BATCH, EPOCHS = 120, 12, 20
 STEPS = EPOCHS * SAMPLES // BATCH
 
@@ -53,8 +54,11 @@ class Fault:
     seed: int = 0  # of what strangers say, of which file is damaged and where
 
     def __str__(self):
-        words = [self.kind, self.victim or self.way, "everywhere" if self.everywhere else "", f"at step {self.at_step} + {self.after_s:.2f} s" if self.kind != "damage" else "",
-                 f"for {self.for_s:.1f} s" if self.for_s else ""]
+        words = [
+            self.kind, self.victim or self.way, "everywhere" if self.everywhere else "",
+            f"at step {self.at_step} + {self.after_s:.2f} s" if self.kind != "damage" else "",
+            f"for {self.for_s:.1f} s" if self.for_s else ""
+        ]
         return " ".join(word for word in words if word)
 
 
@@ -76,7 +80,8 @@ def draw_fault(chance, kind, plan_victims):
     if kind == "kill":
         return Fault(kind, victim=chance.choice(plan_victims), seed=seed, **when)
     if kind == "stop":
-        return Fault(kind, victim=chance.choice(plan_victims), for_s=round(chance.uniform(0.1, 1.5), 2), seed=seed, **when)
+        return Fault(kind, victim=chance.choice(plan_victims), for_s=round(chance.uniform(0.1, 1.5), 2), seed=seed,
+                     **when)
     if kind == "strangers":
         return Fault(kind, for_s=round(chance.uniform(0.5, 3), 2), seed=seed, **when)
     if kind == "full_disk":

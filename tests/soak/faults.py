@@ -20,7 +20,8 @@ def steps_told(run, since):
     try:
         if metrics.stat().st_mtime < since:
             return 0
-        return max((json.loads(line)["step"] for line in metrics.read_text().splitlines() if line.endswith("}")), default=0)
+        return max((json.loads(line)["step"] for line in metrics.read_text().splitlines() if line.endswith("}")),
+                   default=0)
     except (FileNotFoundError, ValueError):
         return 0
 
@@ -33,7 +34,10 @@ class Disturbance:
         self.began = time.time()
         self.over = threading.Event()
         self.happened = []
-        self.threads = [threading.Thread(target=self.wait_and_do, args=(fault,), daemon=True) for fault in faults if hasattr(self, fault.kind)]
+        self.threads = [
+            threading.Thread(target=self.wait_and_do, args=(fault, ), daemon=True) for fault in faults
+            if hasattr(self, fault.kind)
+        ]
         for thread in self.threads:
             thread.start()
 
@@ -44,7 +48,9 @@ class Disturbance:
 
     def wait_and_do(self, fault):
         moment, delay = min(self.begin_step + fault.at_step, draw.STEPS - 30), fault.after_s
-        if self.served:  # the chief looks now and then, and updates are no steps: from its first line on, as long as so many steps take
+        # the chief looks now and then, and updates are no steps: from its first line on, as long as so many steps
+        # take
+        if self.served:
             moment, delay = 1, fault.after_s + fault.at_step / draw.STEPS * draw.SECONDS
         while fault.at_step and not self.over.is_set() and steps_told(self.run, self.began) < moment:
             time.sleep(0.01)
@@ -89,8 +95,13 @@ class Disturbance:
                     try:
                         stranger = socket.create_connection(("127.0.0.1", port), timeout=1)
                         stranger.setblocking(False)
-                        stranger.send(chance.choice([b"", chance.randbytes(chance.randrange(1, 200)), bytes(8), b"\1" + bytes(7),
-                                                     b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", b"GET / HTTP/1.1\r\n\r\n", b"\xff" * 64]))
+                        stranger.send(
+                            chance.choice([
+                                b"",
+                                chance.randbytes(chance.randrange(1, 200)),
+                                bytes(8), b"\1" + bytes(7), b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+                                b"GET / HTTP/1.1\r\n\r\n", b"\xff" * 64
+                            ]))
                         count += 1
                         open_sockets.append(stranger) if chance.random() < 0.5 else stranger.close()
                     except OSError:
@@ -138,7 +149,8 @@ class SmallDisk:
         self.mounted = os.geteuid() == 0 and self.mount(self.LARGE)
 
     def mount(self, size, remount=""):
-        return subprocess.run(["mount", "-t", "tmpfs", "-o", f"{remount}size={size}", "tmpfs", self.folder], capture_output=True).returncode == 0
+        return subprocess.run(["mount", "-t", "tmpfs", "-o", f"{remount}size={size}", "tmpfs", self.folder],
+                              capture_output=True).returncode == 0
 
     def resize(self, size):
         self.mount(size, "remount,")

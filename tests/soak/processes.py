@@ -54,8 +54,8 @@ def find(mark, root, victim):
         if role == "server":
             if "serve" in words and any(word.startswith(f"{number}/") for word in words):
                 return pid
-        elif "serve" not in words and (environment.get("PACELINE_WORKER") == number if role == "worker" else
-                                       number in (environment.get("PACELINE_RANK"), environment.get("OMPI_COMM_WORLD_RANK"))):
+        elif "serve" not in words and (environment.get("PACELINE_WORKER") == number if role == "worker" else number
+                                       in (environment.get("PACELINE_RANK"), environment.get("OMPI_COMM_WORLD_RANK"))):
             if any(word.endswith("paceline") for word in words[:1]):
                 return pid
     return None
@@ -88,12 +88,14 @@ def stacks(pids):
     for pid in pids:
         texts.append(f"==== {pid}: {' '.join(arguments_of(pid))}")
         try:
-            done = subprocess.run(["gdb", "-p", str(pid), "-batch", "-ex", "thread apply all bt 12"], capture_output=True, text=True, timeout=60)
+            done = subprocess.run(["gdb", "-p", str(pid), "-batch", "-ex", "thread apply all bt 12"],
+                                  capture_output=True, text=True, timeout=60)
             texts.append(done.stdout)
         except (OSError, subprocess.TimeoutExpired):
             for task in pathlib.Path(f"/proc/{pid}/task").glob("*"):
                 try:
-                    texts.append(f"{task.name}: {(task / 'wchan').read_text()} {(task / 'stat').read_text().split(')')[1][:3]}")
+                    texts.append(
+                        f"{task.name}: {(task / 'wchan').read_text()} {(task / 'stat').read_text().split(')')[1][:3]}")
                 except OSError:
                     pass
     return "\n".join(texts)

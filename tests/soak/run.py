@@ -1,27 +1,36 @@
 #!/usr/bin/env python3
-"""The soak: many short runs, each disturbed in ways that are drawn from a seed, and what runs promise is checked on what they leave.
+"""The soak: many short runs, each disturbed in ways that are drawn from a seed, and what runs promise is checked on
+what they leave.
 
-Drawn (draw.py): policy and engine (all policies of the ranks over shm, gloo and mpi; all of the parameter server over one or two shards), two
-or three ranks, whether what dies is started again, and for each start of the run but the last one or two faults (faults.py):
-  kill       SIGKILL of a rank, worker, server, or the chief (the process that the user has started), at a step or while they start
+Drawn (draw.py): policy and engine (all policies of the ranks over shm, gloo and mpi; all of the parameter server over
+one or two shards), two
+or three ranks, whether what dies is started again, and for each start of the run but the last one or two faults
+(faults.py):
+  kill       SIGKILL of a rank, worker, server, or the chief (the process that the user has started), at a step or
+  while they start
   stop       SIGSTOP, and SIGCONT up to 1.5 s later
   strangers  TCP connections to every port at which the run listens: silent ones, random bytes, broken-off openings
   full_disk  the run's folder is full: a small tmpfs where the soak is root, else RLIMIT_FSIZE, which is of single files
-  damage     between two starts: a bit flips in a file of the newest checkpoint, or of every one, or it is cut off, or empty
+  damage     between two starts: a bit flips in a file of the newest checkpoint, or of every one, or it is cut off, or
+  empty
 Then the run goes on (--resume), in the end without disturbance.
 
 Promised and checked, after every start:
   hang        it ends within PATIENCE_S; if not, the stacks of all its processes are written beside the log
-  code        it ends with 0 unless a fault of this leg ends runs: strangers and stops never do; no bug (70, 1, a crash) ever shows
+  code        it ends with 0 unless a fault of this leg ends runs: strangers and stops never do; no bug (70, 1, a
+  crash) ever shows
   orphan      no process of it is left
-  checkpoint  every checkpoint is whole (sha256sum), unless this soak has damaged it; a run that has written some leaves a whole one, also
+  checkpoint  every checkpoint is whole (sha256sum), unless this soak has damaged it; a run that has written some
+  leaves a whole one, also
               beside damaged ones; `paceline eval` can read the run's newest
   sample      at the end exactly epochs x samples were used; lines of metrics rise, none twice
-  bits        weights_sha256 is that of an undisturbed run for all policies of the ranks; for BSP the parameters, where no worker was lost
+  bits        weights_sha256 is that of an undisturbed run for all policies of the ranks; for BSP the parameters,
+  where no worker was lost
 
 No policy but these promises bits; the accuracy that others reach is chance here, and a matter of tests/server_test.py.
 
-A run is one line of BUILD/soak/seed-S-PROGRAM.jsonl, so a soak that was stopped goes on where it was; another build of the program begins
+A run is one line of BUILD/soak/seed-S-PROGRAM.jsonl, so a soak that was stopped goes on where it was; another build
+of the program begins
 anew. At its end (and with --table) it prints what docs/results/soak.md holds. What a failed run left stays in
 BUILD/soak/failed-S-NUMBER. Exit code 1: a promise was broken.
 
@@ -51,8 +60,10 @@ import processes
 HERE = pathlib.Path(__file__).resolve().parent
 PATIENCE_S = 240  # of a leg that takes a few seconds
 CHECKS = ["sample", "hang", "checkpoint", "bits", "code", "orphan"]
-BUGS = {1, 70, 2, 3, 4, 6, 128 + signal.SIGSEGV, 128 + signal.SIGABRT, 128 + signal.SIGBUS, 128 + signal.SIGFPE, -signal.SIGSEGV, -signal.SIGABRT,
-        -signal.SIGBUS, -signal.SIGFPE}
+BUGS = {
+    1, 70, 2, 3, 4, 6, 128 + signal.SIGSEGV, 128 + signal.SIGABRT, 128 + signal.SIGBUS, 128 + signal.SIGFPE,
+    -signal.SIGSEGV, -signal.SIGABRT, -signal.SIGBUS, -signal.SIGFPE
+}
 MPI_AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 
 
@@ -112,15 +123,26 @@ class Run:
 
     def command(self, resume):
         plan = self.plan
-        words = [self.paceline, "train", "r.toml", "--out", "disk/run", "--quiet", "--set", f"checkpoint.keep={plan.keep}",
-                 "--set", f"sync.slowdown={[draw.SLOWDOWN] * plan.ranks}", *(["--resume"] if resume else [])]
+        words = [
+            self.paceline, "train", "r.toml", "--out", "disk/run", "--quiet", "--set", f"checkpoint.keep={plan.keep}",
+            "--set", f"sync.slowdown={[draw.SLOWDOWN] * plan.ranks}", *(["--resume"] if resume else [])
+        ]
         if plan.engine == "server":
-            return [*words, "--ranks", str(plan.ranks), "--set", f"sync.policy={plan.policy}", "--set", f"sync.servers={plan.servers}",
-                    "--set", f"sync.lease_seconds={draw.LEASE_SECONDS}", "--restart"]
+            return [
+                *words, "--ranks",
+                str(plan.ranks), "--set", f"sync.policy={plan.policy}", "--set", f"sync.servers={plan.servers}",
+                "--set", f"sync.lease_seconds={draw.LEASE_SECONDS}", "--restart"
+            ]
         if plan.policy != "allreduce":
-            words += ["--set", f"sync.policy={plan.policy}", "--set", "sync.interval=4" if plan.policy == "local_sgd" else "sync.staleness=1"]
+            words += [
+                "--set", f"sync.policy={plan.policy}", "--set",
+                "sync.interval=4" if plan.policy == "local_sgd" else "sync.staleness=1"
+            ]
         if plan.restart:
-            return [self.paceline, "launch", "-n", str(plan.ranks), "--engine", plan.engine, "--restart=3", "--", *words]
+            return [
+                self.paceline, "launch", "-n",
+                str(plan.ranks), "--engine", plan.engine, "--restart=3", "--", *words
+            ]
         return [*words, "--ranks", str(plan.ranks), "--engine", plan.engine]
 
     def start(self, resume, mark, limit=None):
@@ -128,17 +150,25 @@ class Run:
             if limit is not None:
                 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
                 resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
-        environment = {**os.environ, **MPI_AS_ROOT, processes.MARK: mark, "GOMP_SPINCOUNT": "1000", "PACELINE_FLIGHT_DIR": str(self.folder / "flight")}
+
+        environment = {
+            **os.environ,
+            **MPI_AS_ROOT, processes.MARK: mark,
+            "GOMP_SPINCOUNT": "1000",
+            "PACELINE_FLIGHT_DIR": str(self.folder / "flight")
+        }
         with open(self.folder / "output.txt", "ab") as output:
-            return subprocess.Popen([str(word) for word in self.command(resume)], cwd=self.folder, env=environment, stdin=subprocess.DEVNULL,
-                                    stdout=output, stderr=subprocess.STDOUT, preexec_fn=before)
+            return subprocess.Popen([str(word) for word in self.command(resume)], cwd=self.folder, env=environment,
+                                    stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
+                                    preexec_fn=before)
 
     def leg(self, number, leg):
         """Starts the run, disturbs it, and waits for its end; whether it is done."""
         self.leg_began = time.time()
         mark = self.mark = f"{self.seed}-{self.plan.number}-{number}-{os.getpid()}"
         resume = (self.out / "recipe.toml").exists()
-        begin_step = max((int(path.name[5:]) for path in (self.out / "checkpoints").glob("step-*") if is_whole(path) is None), default=0)
+        begin_step = max((int(path.name[5:])
+                          for path in (self.out / "checkpoints").glob("step-*") if is_whole(path) is None), default=0)
         full = [fault for fault in leg if fault.kind == "full_disk"]
         limit = None
         if full and self.disk.mounted:
@@ -164,12 +194,16 @@ class Run:
         if full and self.disk.mounted:
             self.disk.resize(faults.SmallDisk.LARGE)
         text = (self.folder / "output.txt").read_bytes()[before:].decode(errors="replace")
-        self.say(f"---- leg {number}{' --resume' if resume else ''}: {'; '.join(map(str, leg)) or 'undisturbed'}\n{text}\ncode {code}, happened: {disturbance.happened}")
+        self.say(
+            f"---- leg {number}{' --resume' if resume else ''}: "
+            f"{'; '.join(map(str, leg)) or 'undisturbed'}\n{text}\ncode {code}, happened: {disturbance.happened}"
+        )
         for kind, _ in disturbance.happened:
             self.counts[kind] += 1
         if full and code == 5:
             self.counts["full_disk"] += 1
-        if "its samples go to the others" in text or "others take over its samples" in text or any(kind == "kill" and victim.startswith("worker") for kind, victim in disturbance.happened):
+        if "its samples go to the others" in text or "others take over its samples" in text or any(
+                kind == "kill" and victim.startswith("worker") for kind, victim in disturbance.happened):
             self.lost_worker = True
         if not hung:
             self.check_code(number, code, disturbance.happened, bool(full), text)
@@ -181,7 +215,9 @@ class Run:
         if code in BUGS:
             self.breaks("code", f"leg {number} ended with {code}: {text[-600:]}")
         elif code != 0 and not full and (not killed or mended):
-            self.breaks("code", f"leg {number} ended with {code}, and nothing that happened ({happened}) may end a run: {text[-600:]}")
+            self.breaks(
+                "code",
+                f"leg {number} ended with {code}, and nothing that happened ({happened}) may end a run: {text[-600:]}")
 
     def check_checkpoints(self, number):
         whole = 0
@@ -193,26 +229,33 @@ class Run:
             elif checkpoint.name not in self.damaged:
                 self.breaks("checkpoint", f"after leg {number} {checkpoint.name} is damaged: {why}")
         if not whole and self.plan.engine != "server" and (made := faults.steps_told(self.out, self.leg_began)) >= 30:
-            self.breaks("checkpoint", f"leg {number} made {made} steps, a checkpoint after every tenth, and left no whole one")
+            self.breaks("checkpoint",
+                        f"leg {number} made {made} steps, a checkpoint after every tenth, and left no whole one")
         return whole
 
     def check_eval(self, number):
-        done = subprocess.run([self.paceline, "eval", "disk/run"], cwd=self.folder, capture_output=True, text=True, timeout=PATIENCE_S, stdin=subprocess.DEVNULL)
+        done = subprocess.run([self.paceline, "eval", "disk/run"], cwd=self.folder, capture_output=True, text=True,
+                              timeout=PATIENCE_S, stdin=subprocess.DEVNULL)
         if done.returncode != 0:
-            self.breaks("checkpoint", f"after leg {number} paceline eval ended with {done.returncode}: {done.stdout}{done.stderr}")
+            self.breaks("checkpoint",
+                        f"after leg {number} paceline eval ended with {done.returncode}: {done.stdout}{done.stderr}")
 
     def check_end(self):
         summary = json.loads((self.out / "summary.json").read_text())
         if summary["samples"] != draw.SAMPLES * draw.EPOCHS:
             self.breaks("sample", f"{summary['samples']} samples of {draw.SAMPLES * draw.EPOCHS}")
-        steps = [line["step"] for line in map(json.loads, (self.out / "metrics.jsonl").read_text().splitlines()) if line["kind"] == "train"]
+        steps = [
+            line["step"] for line in map(json.loads, (self.out / "metrics.jsonl").read_text().splitlines())
+            if line["kind"] == "train"
+        ]
         if steps != sorted(set(steps)):
             self.breaks("sample", f"lines of metrics do not rise: {steps}")
         if self.plan.engine != "server" and summary["steps"] != draw.STEPS:
             self.breaks("sample", f"{summary['steps']} steps of {draw.STEPS}")
 
     def bits(self, out):
-        return parameters_of(out) if self.plan.engine == "server" else json.loads((out / "summary.json").read_text())["weights_sha256"]
+        return parameters_of(out) if self.plan.engine == "server" else json.loads(
+            (out / "summary.json").read_text())["weights_sha256"]
 
     def check_bits(self, undisturbed):
         if self.plan.engine == "server" and (self.plan.policy != "bsp" or self.lost_worker):
@@ -248,8 +291,14 @@ class Run:
         except (EOFError, OSError, ValueError, KeyError, IndexError, subprocess.TimeoutExpired) as failure:
             if not self.broken:
                 self.breaks("code", f"what the run left cannot be checked: {failure!r}")
-        row = {"number": self.plan.number, "policy": self.plan.policy, "engine": self.plan.engine, "seconds": round(time.monotonic() - began, 1),
-               "counts": dict(self.counts), "broken": self.broken}
+        row = {
+            "number": self.plan.number,
+            "policy": self.plan.policy,
+            "engine": self.plan.engine,
+            "seconds": round(time.monotonic() - began, 1),
+            "counts": dict(self.counts),
+            "broken": self.broken
+        }
         if self.broken:
             self.keep.mkdir(parents=True, exist_ok=True)
             (self.keep / "log.txt").write_text(f"{self.plan}\n" + "\n".join(self.log))
@@ -291,7 +340,8 @@ def table(rows, seed):
     lines = ["| policy | over | runs | " + " | ".join(("kills", "stops", "strangers", "full disks", "damaged files")) +
              " | samples lost | hangs | bad checkpoints | other bits | wrong ends | processes left |",
              "| --- | --- |" + " ---: |" * 12]
-    cells = sorted({(row["policy"], row["engine"]) for row in rows}, key=lambda cell: (cell[1] == "server", cell[0], cell[1]))
+    cells = sorted({(row["policy"], row["engine"])
+                    for row in rows}, key=lambda cell: (cell[1] == "server", cell[0], cell[1]))
     total = collections.Counter()
     for cell in [*cells, None]:
         of_cell = [row for row in rows if cell is None or (row["policy"], row["engine"]) == cell]
@@ -300,15 +350,22 @@ def table(rows, seed):
             counts.update(row["counts"])
             counts.update({f"broken {check}": 1 for check, _ in row["broken"]})
         name = f"| {cell[0]} | {cell[1]} |" if cell else "| **all** | |"
-        lines.append(f"{name} {len(of_cell)} | " + " | ".join(str(counts[kind]) for kind in ("kill", "stop", "strangers", "full_disk", "damage")) + " | " +
-                     " | ".join(str(counts[f"broken {check}"]) for check in CHECKS) + " |")
+        lines.append(f"{name} {len(of_cell)} | " +
+                     " | ".join(str(counts[kind]) for kind in ("kill", "stop", "strangers", "full_disk", "damage")) +
+                     " | " + " | ".join(str(counts[f"broken {check}"]) for check in CHECKS) + " |")
         total = counts
     failed = [row["number"] for row in rows if row["broken"]]
-    commit = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=HERE, capture_output=True, text=True).stdout.strip()
-    processor = next((line.split(": ")[1] for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")), "?")
-    return (f"{len(rows)} runs, seed {seed}, commit {commit}, {os.cpu_count()} cores of an {processor}, {sum(row['seconds'] for row in rows) / 60:.0f} minutes. "
-            f"Bits were compared in {total['bits']} runs; a disk was full on a {'tmpfs' if os.geteuid() == 0 else 'file-size limit (RLIMIT_FSIZE)'}. "
-            f"Runs with a broken promise: {', '.join(map(str, failed)) or 'none'}.\n\n" + "\n".join(lines))
+    commit = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=HERE, capture_output=True,
+                            text=True).stdout.strip()
+    processor = next(
+        (line.split(": ")[1]
+         for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")), "?")
+    return (
+        f"{len(rows)} runs, seed {seed}, commit {commit}, {os.cpu_count()} cores of an {processor}, "
+        f"{sum(row['seconds'] for row in rows) / 60:.0f} minutes. "
+        f"Bits were compared in {total['bits']} runs; a disk was full on a "
+        f"{'tmpfs' if os.geteuid() == 0 else 'file-size limit (RLIMIT_FSIZE)'}. "
+        f"Runs with a broken promise: {', '.join(map(str, failed)) or 'none'}.\n\n" + "\n".join(lines))
 
 
 def main():
@@ -343,8 +400,9 @@ def main():
                 run.close()
             rows = [*(old for old in rows if old["number"] != number), row]
             log.write_text("".join(json.dumps(each) + "\n" for each in rows))
-            print(f"{number}: {plan.policy} over {plan.engine}, {plan.ranks} ranks, {row['seconds']} s, {row['counts']}" +
-                  "".join(f"\n  {check}: {what}" for check, what in row["broken"]), flush=True)
+            print(
+                f"{number}: {plan.policy} over {plan.engine}, {plan.ranks} ranks, {row['seconds']} s, {row['counts']}" +
+                "".join(f"\n  {check}: {what}" for check, what in row["broken"]), flush=True)
     rows = [row for row in rows if (row["number"] in options.only if options.only else row["number"] < options.runs)]
     print(table(rows, options.seed))
     return int(any(row["broken"] for row in rows))
