@@ -14,12 +14,12 @@ SEED ?= 1
 
 help:
 	@echo "make train    train $(RECIPE) on $(RANKS) ranks (another: make train RECIPE=recipes/NAME.toml RANKS=N); results in runs/"
-	@echo "make test     build and run every test: under address, undefined-behaviour and thread sanitizers, a minute of fuzzing, then optimised"
+	@echo "make test     build and run every test: under sanitizers, a minute of fuzzing, then optimised"
 	@echo "make test-gpu on a machine with a GPU: compare kernels, steps and ranks there with what defines right; one table"
 	@echo "make build    build everything in build/PRESET (make build PRESET=release|dev|asan|tsan|cuda)"
 	@echo "make bench    measure a training step beside PyTorch's, and all-reduce beside OpenMPI's and Gloo's, each in one run"
-	@echo "make soak     $(RUNS) disturbed runs from SEED=$(SEED), checked on what they leave, and the long versions of the randomised tests; goes on where it stopped"
-	@echo "make fuzz     $(FUZZ_RUNS) inputs for every parser, by coverage, under sanitizers; goes on from what it has found (make fuzz FUZZ_RUNS=N)"
+	@echo "make soak     $(RUNS) disturbed runs (SEED=$(SEED)) and the long randomised tests; goes on where it stopped"
+	@echo "make fuzz     $(FUZZ_RUNS) inputs (FUZZ_RUNS=N) for every parser, by coverage, under sanitizers"
 	@echo "make format   lay out the sources (clang-format)"
 	@echo "make lint     check the sources (clang-format, clang-tidy)"
 	@echo "make install  install program, library and headers in PREFIX ($(PREFIX))"

@@ -9,7 +9,6 @@
 #include "paceline/core/error.h"
 
 namespace paceline {
-namespace {
 
 size_t open_files() {
   size_t count = 0;
@@ -20,23 +19,22 @@ size_t open_files() {
   return count;
 }
 
-}  // namespace
-
-void allow_open_files(size_t count) {
+size_t allow_open_files(size_t count) {
   rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= count) return;
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return count;  // nobody says what is allowed
+  if (limit.rlim_cur >= count) return limit.rlim_cur;
+  const rlim_t before = limit.rlim_cur;
   limit.rlim_cur = std::min<rlim_t>(count, limit.rlim_max);
-  ::setrlimit(RLIMIT_NOFILE, &limit);
+  return ::setrlimit(RLIMIT_NOFILE, &limit) == 0 ? limit.rlim_cur : before;
 }
 
 void require_open_files(size_t more, const std::string& purpose) {
   const size_t needed = open_files() + more;
-  allow_open_files(needed);
-  rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= needed) return;
+  const size_t allowed = allow_open_files(needed);
+  if (allowed >= needed) return;
   throw UsageError(
       fmt::format("{0} needs {1} open files, and this process may have {2}: raise the limit with 'ulimit -n {1}'",
-                  purpose, needed, limit.rlim_cur));
+                  purpose, needed, allowed));
 }
 
 }  // namespace paceline

@@ -5,14 +5,12 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
-#include <filesystem>
 #include <list>
 #include <mutex>
 #include <optional>
@@ -20,6 +18,7 @@
 #include <vector>
 
 #include "paceline/core/check.h"
+#include "paceline/core/open_files.h"
 #include "paceline/rendezvous/quiet_thread.h"
 
 namespace paceline {
@@ -33,16 +32,6 @@ constexpr int64_t kPauseMs = 100;         // when this process has no descriptor
 int64_t now_ms() {
   return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now().time_since_epoch())
       .count();
-}
-
-size_t open_descriptors() {
-  std::error_code failure;
-  size_t count = 0;
-  for (auto entry = std::filesystem::directory_iterator("/proc/self/fd", failure);
-       !failure && entry != std::filesystem::directory_iterator(); entry.increment(failure)) {
-    ++count;
-  }
-  return count;
 }
 
 // What two ways of writing an address have in common: "[::1]:4000" of "ipv6:%5B::1%5D:4000", without a scope.
@@ -63,15 +52,9 @@ std::string plain_address(std::string text) {
 }  // namespace
 
 DescriptorBudget descriptor_budget(size_t connections_wanted) {
-  const size_t used = open_descriptors();
-  const size_t wanted = used + kOtherDescriptors + connections_wanted + 2 * kMostStrangers;
-  rlimit limit = {};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return {.strangers = kMostStrangers, .connections = connections_wanted};
-  if (limit.rlim_cur < wanted && limit.rlim_cur < limit.rlim_max) {
-    limit.rlim_cur = std::min<rlim_t>(wanted, limit.rlim_max);
-    if (::setrlimit(RLIMIT_NOFILE, &limit) != 0) ::getrlimit(RLIMIT_NOFILE, &limit);
-  }
-  const size_t left = limit.rlim_cur > used ? limit.rlim_cur - used : 0;
+  const size_t used = open_files();
+  const size_t allowed = allow_open_files(used + kOtherDescriptors + connections_wanted + 2 * kMostStrangers);
+  const size_t left = allowed > used ? allowed - used : 0;
   const size_t room = left - std::min(kOtherDescriptors, left / 4);
   DescriptorBudget budget;
   budget.strangers = std::clamp<size_t>(room / 4, 1, kMostStrangers);
