@@ -190,8 +190,8 @@ class ResumeTest(ProcessTest):
             mount -t tmpfs -o size={int(size * 3.5)} tmpfs {disk} || exit 99
             {PACELINE} train small.toml --out {disk}/run --quiet --set checkpoint.keep=10; echo "code $?"
             ls -A {disk}/run/checkpoints
-            {PACELINE} train small.toml --out {disk}/run --quiet --resume --set checkpoint.keep=1 --json | grep
-            weights_sha256
+            {PACELINE} train small.toml --out {disk}/run --quiet --resume --set checkpoint.keep=1 --json |
+              grep weights_sha256
         """
         result = subprocess.run([*inside, script], cwd=self.folder, capture_output=True, text=True)
         self.assertIn("code 5", result.stdout, result.stderr)
