@@ -39,11 +39,11 @@ void serve(const Recipe& recipe) {
     const int64_t waited_before = batches->waited_ns(), from_ns = clock.now_ns();
     for (int64_t i = 0; i < wanted; ++i) {
       const TrainingBatch& batch = batches->next();
-      const StepOutcome outcome = train_step({.batch = batch,
-                                              .global_count = static_cast<int64_t>(batch.global_count),
-                                              .step = step++,
-                                              .rate = recipe.optimizer.rate,
-                                              .momentum = recipe.optimizer.momentum});
+      const StepOutcome outcome = train_step.make({.batch = batch,
+                                                   .global_count = static_cast<int64_t>(batch.global_count),
+                                                   .step = step++,
+                                                   .rate = recipe.optimizer.rate,
+                                                   .momentum = recipe.optimizer.momentum});
       CHECK_TRUE(std::isfinite(outcome.loss_sum.item<float>()), "the loss is not finite at step {}", step);
     }
     std::printf("%.9f %.9f\n", seconds_between(from_ns, clock.now_ns()),

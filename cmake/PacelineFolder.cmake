@@ -1,6 +1,6 @@
 # paceline_folder(NAME [TORCH] [ONE_THREAD] DEPENDS folder... LIBRARIES target... WITHOUT file...)
 #
-# One folder of paceline/: its *.cc (with PACELINE_CUDA its *.cu, too) become the library paceline_NAME, each x_test.cc a
+# One folder of paceline/ with the folders in it: its *.cc (with PACELINE_CUDA its *.cu, too) become the library paceline_NAME, each x_test.cc a
 # test program of its own, known to ctest as NAME/x. Sources are found, not listed: to add an algorithm is to add a file.
 # TORCH: the folder lies below the libtorch line; everything else must build without it.
 # ONE_THREAD: the folder has no threads and no locks, so the thread sanitizer has nothing to find in its tests.
@@ -10,8 +10,8 @@ function(paceline_folder name)
   if(folder_TORCH AND NOT PACELINE_LEARNING)
     return()
   endif()
-  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${name}/*.cc)
-  file(GLOB tests CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${name}/*_test.cc)
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${name}/*.cc)
+  file(GLOB_RECURSE tests CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${name}/*_test.cc)
   list(REMOVE_ITEM sources ${tests})
   list(TRANSFORM folder_WITHOUT PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/${name}/)
   list(REMOVE_ITEM sources ${folder_WITHOUT})

@@ -61,6 +61,23 @@ class InterruptTest(ProcessTest):
         self.assertEqual(process.returncode, 130)
         self.assertFalse((self.folder / "run" / "summary.json").exists())
 
+    def test_an_evaluation_is_broken_off(self):
+        # Of one step and then of a million images, which take minutes.
+        words = ["small.toml", "--set", "train.max_steps=1", "--out", "run"]
+        process = self.start_paceline("train", *words, "--set", "data.test_samples=1000000", stdout=subprocess.PIPE,
+                                      stderr=subprocess.PIPE, text=True)
+        while "training" not in process.stderr.readline():
+            self.assertIsNone(process.poll(), "the program ended before training began")
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 130, errors)
+        self.assertEqual(self.summary("run")["ending"], "interrupted")
+        self.assertIsNone(self.summary("run")["test_accuracy"])
+        resumed = self.run_paceline("train", *words, "--resume")
+        self.assertEqual(resumed.returncode, 0, resumed.stderr)
+        self.assertEqual(self.summary("run")["ending"], "max_steps")
+        self.assertGreaterEqual(self.summary("run")["test_accuracy"], 0)
+
     def test_a_run_under_nohup_outlives_its_terminal(self):
         process = self.start_endless_run(preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
         # The hang-up comes first. It would be the first request, and SIGINT the second one, which ends the run at once.

@@ -114,6 +114,23 @@ class TreeTest(unittest.TestCase):
         long = [f"{path}: {lines} lines" for path, text in sources() if (lines := text.count("\n")) > LONGEST_FILE]
         self.assertEqual(long, [])
 
+    def test_gradients_are_computed_in_one_place(self):
+        """Beside DataParallel, which trains the modules of other programs."""
+        places = ["train/gradient_pass.cc", "gradients/data_parallel.cc"]
+        wrong = [
+            str(path) for path, text in sources()
+            if not path.stem.endswith("_test") and str(path) not in places
+            and re.search(r"^(?!\s*//).*[)\w]\.backward\(\)(?! was)", text, re.M)
+        ]
+        self.assertEqual(wrong, [])
+
+    def test_the_trainer_asks_no_strategy_what_it_is(self):
+        """What differs between ways to train together lies in train/strategies/."""
+        text = (ROOT / "paceline/train/trainer.cc").read_text()
+        names = ["local_sgd", "stale_allreduce", "adaptive_k", "sync.policy"]
+        self.assertEqual([name for name in names if name in text], [])
+        self.assertEqual(re.findall(r"if \((?:average|stale|device_step|own_group)_", text), [])
+
     def test_no_stateful_random_generators(self):
         wrong = [
             str(path) for path, text in sources()

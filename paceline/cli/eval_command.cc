@@ -73,7 +73,7 @@ void evaluate(const EvalArguments& arguments) {
   const std::string sha256 = weights_sha256(*model);
   const AveragedWeights averaged(optimizer ? optimizer->weight_average() : nullptr);
   const auto group = make_local_group();
-  const Evaluation evaluation = Evaluator(data, recipe, *group, torch::kCPU)(*model);
+  const Evaluation evaluation = Evaluator(data, recipe, *group, torch::kCPU)(*model).value();  // nothing stops it
 
   if (arguments.json) {
     const nlohmann::ordered_json json = {{"run", arguments.run},         {"checkpoint", checkpoint.folder.string()},

@@ -17,7 +17,7 @@
 #include "paceline/core/usable_cores.h"
 #include "paceline/data/dataset_outline.h"
 #include "paceline/train/assemble.h"
-#include "paceline/train/loss.h"
+#include "paceline/train/gradient_pass.h"
 
 namespace paceline {
 namespace {
@@ -34,19 +34,21 @@ struct StepArguments {
 struct Computing {
   double forward_s = 0, backward_s = 0;
 };
-Computing measure(const Recipe& recipe, Model& model, const ImageShape& shape, int64_t samples) {
-  const torch::Tensor images = torch::randn({samples, shape.channels, shape.height, shape.width});
-  const torch::Tensor labels = torch::zeros({samples}, torch::kInt64);
+Computing measure(Recipe recipe, Model& model, const ImageShape& shape, int64_t samples) {
+  recipe.train.precision = "f32";  // that of a GPU may not be there
+  const TrainingBatch batch = {.images = torch::randn({samples, shape.channels, shape.height, shape.width}),
+                               .labels = torch::zeros({samples}, torch::kInt64)};
   model.train();
+  Timeline timeline;
+  const GradientPass pass(model, recipe, nullptr, &timeline);
   Computing best = {1e9, 1e9};
   for (int trial = 0; trial < 3; ++trial) {
-    const SteadyClock clock;
-    const int64_t begin_ns = clock.now_ns();
-    const torch::Tensor loss = loss_sum(recipe.loss, model.forward(images), labels);
-    const int64_t middle_ns = clock.now_ns();
-    loss.backward();
-    best.forward_s = std::min(best.forward_s, seconds_between(begin_ns, middle_ns));
-    best.backward_s = std::min(best.backward_s, seconds_between(middle_ns, clock.now_ns()));
+    pass.gradients(batch, samples);
+    Computing all;
+    for (const TimelineEvent& event : timeline.take())
+      (event.name == "forward" ? all.forward_s : all.backward_s) += seconds_between(event.begin_ns, event.end_ns);
+    best.forward_s = std::min(best.forward_s, all.forward_s);
+    best.backward_s = std::min(best.backward_s, all.backward_s);
   }
   return best;
 }

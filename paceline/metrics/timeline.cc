@@ -95,6 +95,16 @@ void Timeline::add(TimelineEvent event) {
   }
 }
 
+void note_step_part(Timeline* timeline, const char* what, int64_t begin_ns, int64_t end_ns) {
+  if (timeline)
+    timeline->add({.name = what,
+                   .category = "step",
+                   .track = "compute",
+                   .begin_ns = begin_ns,
+                   .end_ns = end_ns,
+                   .arguments = {}});
+}
+
 std::vector<TimelineEvent> Timeline::take() {
   std::vector<TimelineEvent> taken;
   taken.reserve(most_events_);  // before the lock: add() waits for a swap at most

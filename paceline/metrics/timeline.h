@@ -59,6 +59,9 @@ class Timeline {
   uint64_t dropped_ = 0;
 };
 
+// A part of a training step, on the track of what computes. Nothing where `timeline` is null.
+void note_step_part(Timeline* timeline, const char* what, int64_t begin_ns, int64_t end_ns);
+
 struct RankTimeline {
   int rank = 0;
   std::string host;            // may be empty

@@ -10,8 +10,6 @@
 #include "paceline/comm/engine_local.h"
 #include "paceline/core/file.h"
 #include "paceline/core/number_text.h"
-#include "paceline/core/version.h"
-#include "paceline/metrics/run_chart.h"
 #include "paceline/models/state.h"
 #include "paceline/schedule/from_recipe.h"
 #include "paceline/serving/last_seen.h"
@@ -21,7 +19,6 @@
 #include "paceline/train/assemble.h"
 #include "paceline/train/divergence.h"
 #include "paceline/train/finite_model.h"
-#include "paceline/train/loss.h"
 
 namespace paceline {
 namespace {
@@ -42,9 +39,10 @@ Chief::Chief(Recipe recipe, ChiefOptions options)
       plan_(server_plan(recipe_, flat_.model(), data_.train->size(), options_.workers)),
       batch_(batch_schedule(recipe_, options_.workers, data_.train->size())),
       length_(run_length(recipe_.train, batch_, data_.train->size())),
-      evaluator_(data_, recipe_, *alone_, device_),
+      evaluator_(data_, recipe_, *alone_, device_, options_.stop),
       checkpoints_(options_.run_folder.checkpoints(), recipe_.checkpoint.keep, options_.log),
-      speed_(clock_.now_ns()) {
+      book_(recipe_, state_, data_, length_,
+            {.folder = options_.run_folder, .log = options_.log, .progress = options_.progress}) {
   if (options_.from) state_ = read_server_checkpoint(*options_.from, flat_.model()).state;
   statistics_count_ = flat_.statistics().size();
   recorded_step_ = state_.step;
@@ -78,26 +76,26 @@ Summary Chief::run() {
                                                              .stop = options_.servers_gone,
                                                              .log = options_.log});
   begun_ns_ = clock_.now_ns();
-  speed_.skip_to(begun_ns_);
+  book_.pause();
   if (options_.may_begin) {
     check_state_of_servers();
     options_.may_begin();
   }
   make_directories(options_.run_folder.root);
   replace_file(options_.run_folder.recipe(), print_recipe(recipe_));
-  recorder_ = std::make_unique<Recorder>(options_.run_folder.root, recorded_step_);
+  book_.open(recorded_step_);
   while (ending_.empty()) {
-    const double epoch_before = epoch();
+    const double epoch_before = book_.epoch();
     const int64_t step_before = state_.step;
     look(/*weights=*/false);
     const bool to_come = state_.cursor_samples < plan_.coordinator.plan.total_samples;  // the last line has all news
     if (to_come && state_.step - recorded_step_ >= recipe_.train.log_every_steps) record();
     do_what_is_due(step_before, epoch_before);
     show_progress();
-    if (recipe_.train.target_accuracy > 0 && state_.target_seconds >= 0) {
+    if (book_.reached_target()) {
       ending_ = "target";
     } else if (seen_.over) {
-      ending_ = recipe_.train.max_steps > 0 && epoch() < length_.epochs ? "max_steps" : "epochs";
+      ending_ = recipe_.train.max_steps > 0 && book_.epoch() < length_.epochs ? "max_steps" : "epochs";
     } else if (options_.stop.stop_requested()) {
       ending_ = "interrupted";
     } else {
@@ -112,10 +110,13 @@ Summary Chief::run() {
     begin_evaluation();
     end_evaluation();
   }
-  if (ending_ != "interrupted") require_finite_test();
+  if (ending_ != "interrupted") {
+    if (state_.test_loss < 0) require_finite_weights();  // then their name tells more
+    book_.require_finite_test();
+  }
   write_checkpoint();
   show_progress();
-  if (options_.progress) options_.progress->finish();
+  book_.end_progress();
   return summarise();
 }
 
@@ -125,8 +126,8 @@ void Chief::do_what_is_due(int64_t step_before, double epoch_before) {
   const bool evaluated = evaluating_ && evaluation_is_done();
   if (evaluated) end_evaluation();
   if (seen_.over) return;  // what is done at the end is due then
-  evaluation_due_ |= passes_multiple(epoch_before, epoch(), recipe_.train.eval_every_epochs);
-  checkpoint_due_ |= checkpoint_is_due(step_before, epoch_before);
+  evaluation_due_ |= passes_multiple(epoch_before, book_.epoch(), recipe_.train.eval_every_epochs);
+  checkpoint_due_ |= checkpoint_is_due(recipe_.checkpoint, {step_before, epoch_before}, {state_.step, book_.epoch()});
   if (evaluating_) return;
   if (checkpoint_due_ && (evaluated || !evaluation_due_)) {
     checkpoint_due_ = false;
@@ -158,12 +159,6 @@ void Chief::check_state_of_servers() {
                   seen_.first_update + seen_.version, seen_.used_samples));
 }
 
-bool Chief::checkpoint_is_due(int64_t step_before, double epoch_before) const {
-  const int64_t every_steps = recipe_.checkpoint.every_steps;
-  return every_steps > 0 ? state_.step / every_steps > step_before / every_steps
-                         : passes_multiple(epoch_before, epoch(), 1);
-}
-
 // Workers tell what they have seen of batch statistics now and then, and once more before they leave: without that the
 // last evaluation would depend on who was quicker. One that died is not waited for.
 void Chief::wait_for_last_words() {
@@ -188,11 +183,11 @@ void Chief::take(ServerSnapshot snapshot) {
   state_.step = step();
   state_.train_seconds = first_seconds_ + seconds_between(begun_ns_, over_ns_.value_or(now_ns));
   options_.looked(seen_.used_samples);
-  if (recorder_ && state_.train_seconds - noted_seconds_ >= kNoteEverySeconds && state_.step > 0) {
+  if (book_.is_open() && state_.train_seconds - noted_seconds_ >= kNoteEverySeconds && state_.step > 0) {
     note_last_seen(options_.run_folder, state_.step);
     noted_seconds_ = state_.train_seconds;
   }
-  speed_.add(static_cast<double>(state_.cursor_samples - before), now_ns);
+  book_.note_samples(state_.cursor_samples - before);
   news_.clear();
   for (const std::vector<float>& numbers : seen_.statistics) {
     if (const std::string why = WorkerNews::why_no_news(numbers, statistics_count_); !why.empty()) {
@@ -218,24 +213,25 @@ int64_t Chief::step() const {
 // No line while no worker has told anything new: it would tell of the window before.
 void Chief::record() {
   if (window_.sums().samples <= 0) return;
-  Recorder::Values values = {
-      {"loss", state_.train_loss}, {"accuracy", state_.train_accuracy}, {"images_per_second", speed_.per_second()}};
+  Recorder::Values values = {{"loss", state_.train_loss},
+                             {"accuracy", state_.train_accuracy},
+                             {"images_per_second", book_.samples_per_second()}};
   for (const auto& [name, value] : figures_of(seen_.metrics)) values.emplace_back(name, value);
-  recorder_->record("train", state_.step, epoch(), state_.train_seconds, values);
+  book_.record("train", values);
   for (const WorkerNews& news : news_) {
     const NewsWindow::Sums sums = window_.of_worker(news.worker);
-    recorder_->record_of("worker", std::to_string(news.worker), state_.step, epoch(), state_.train_seconds,
-                         {{"loss", sums.samples > 0 ? sums.mean_loss() : NAN},
-                          {"samples", news.samples},
-                          {"steps", news.steps},
-                          {"rate", news.rate},
-                          {"compute_ms", news.compute_ms},
-                          {"push_ms", news.push_ms},
-                          {"wait_ms", news.wait_ms},
-                          {"pull_ms", news.pull_ms}});
+    book_.record_of("worker", std::to_string(news.worker),
+                    {{"loss", sums.samples > 0 ? sums.mean_loss() : NAN},
+                     {"samples", news.samples},
+                     {"steps", news.steps},
+                     {"rate", news.rate},
+                     {"compute_ms", news.compute_ms},
+                     {"push_ms", news.push_ms},
+                     {"wait_ms", news.wait_ms},
+                     {"pull_ms", news.pull_ms}});
   }
   for (const auto& [shard, values_of_shard] : figures_of_shards(seen_.metrics))
-    recorder_->record_of("shard", shard, state_.step, epoch(), state_.train_seconds, values_of_shard);
+    book_.record_of("shard", shard, values_of_shard);
   window_.close();
   recorded_step_ = state_.step;
 }
@@ -248,8 +244,7 @@ void Chief::load_weights() {
 }
 
 void Chief::begin_evaluation() {
-  evaluating_ = Evaluating{
-      .step = state_.step, .epoch = epoch(), .train_seconds = state_.train_seconds, .from_ns = clock_.now_ns()};
+  evaluating_ = Evaluating{.place = book_.here(), .from_ns = clock_.now_ns()};
   evaluating_->result = std::async(std::launch::async, [this] { return evaluator_(flat_.model()); });
 }
 
@@ -259,31 +254,16 @@ bool Chief::evaluation_is_done() const {
 
 void Chief::end_evaluation() {
   Evaluating of = *std::exchange(evaluating_, std::nullopt);
-  const Evaluation evaluation = of.result.get();
-  state_.eval_seconds += seconds_between(of.from_ns, clock_.now_ns());
-  state_.evaluated_step = of.step;
-  state_.test_loss = std::isfinite(evaluation.loss) ? evaluation.loss : -1;
-  state_.test_accuracy = evaluation.top1;
-  state_.test_top5 = evaluation.top5;
-  state_.best_accuracy = std::max(state_.best_accuracy, evaluation.top1);
-  if (recipe_.train.target_accuracy > 0 && evaluation.top1 >= recipe_.train.target_accuracy &&
-      state_.target_seconds < 0) {
-    state_.target_seconds = of.train_seconds;  // when the weights were as they are: evaluation takes its own time
-    state_.target_epoch = of.epoch;
-  }
-  recorder_->record("test", of.step, of.epoch, of.train_seconds,
-                    {{"loss", evaluation.loss}, {"accuracy", evaluation.top1}, {"top5", evaluation.top5}});
-  if (options_.log)
-    options_.log->info(
-        "epoch {:<6.4g} test accuracy {:.2f} %  {}test loss {:.4f}", of.epoch, 100 * evaluation.top1,
-        top5_tells(data_.test->classes()) ? fmt::format("(top-5 {:.2f} %)  ", 100 * evaluation.top5) : "",
-        evaluation.loss);
+  if (const std::optional<Evaluation> evaluation = of.result.get())
+    book_.note_evaluation(*evaluation, of.place, seconds_between(of.from_ns, clock_.now_ns()));
+  else
+    ending_ = "interrupted";
 }
 
 void Chief::write_checkpoint() {
   take(observer_->observe({.weights = true, .states = true}));
   load_weights();
-  recorder_->flush();
+  book_.flush();
   require_finite_weights();
   write_server_checkpoint(checkpoints_, flat_.model(), seen_, state_, print_recipe(recipe_));
 }
@@ -295,34 +275,12 @@ void Chief::require_finite_weights() {
   throw DivergenceError(
       fmt::format("step {} (epoch {:.4g}): {} is not finite on the servers: the run diverged, and no checkpoint was "
                   "written of it; {}",
-                  state_.step, epoch(), first, kAgainstDivergence));
-}
-
-// The final weights must be usable; an intermediate evaluation may still recover.
-void Chief::require_finite_test() {
-  if (state_.test_loss >= 0) return;
-  require_finite_weights();  // then their name tells more
-  throw DivergenceError(
-      fmt::format("step {} (epoch {:.4g}): the test loss is not finite: the run diverged, and no checkpoint was "
-                  "written of its end; {}",
-                  state_.step, epoch(), kAgainstDivergence));
+                  state_.step, book_.epoch(), first, kAgainstDivergence));
 }
 
 void Chief::show_progress() {
-  if (!options_.progress) return;
-  const double left =
-      length_.epochs * static_cast<double>(data_.train->size()) - static_cast<double>(state_.cursor_samples);
-  options_.progress->update(
-      {.epoch = epoch(),
-       .epochs = length_.epochs,
-       .step = state_.step,
-       .steps = step_takes(recipe_) == StepTakes::batch ? std::max(length_.steps, state_.step) : 0,
-       .loss = state_.train_loss,
-       .accuracy = state_.train_accuracy,
-       .test_accuracy = state_.test_accuracy,
-       .images_per_second = speed_.per_second(),
-       .seconds_left = left / speed_.per_second()},
-      clock_.now_ns());
+  book_.show_progress(state_.train_loss, state_.train_accuracy,
+                      step_takes(recipe_) == StepTakes::batch ? std::max(length_.steps, state_.step) : 0);
 }
 
 // Of the workers that are there at the end, over all their steps. Nothing of it is hidden behind computing yet.
@@ -340,59 +298,26 @@ GroupCosts Chief::costs() const {
 }
 
 Summary Chief::summarise() {
-  const auto batch = static_cast<int64_t>(batch_.at(epoch()));
+  const auto batch = static_cast<int64_t>(batch_.at(book_.epoch()));
   const StepTakes takes = step_takes(recipe_);
   const int64_t mean =
       state_.step > 0 ? std::llround(static_cast<double>(state_.cursor_samples) / static_cast<double>(state_.step)) : 0;
-  const Summary summary = {
-      .recipe = recipe_.title,
-      .model = recipe_.model.name,
-      .data = recipe_.data.name,
-      .device = recipe_.train.device,
-      .precision = recipe_.train.precision,
-      .engine = "grpc",
-      .codec = recipe_.comm.codec,
-      .policy = recipe_.sync.policy,
-      .optimizer = recipe_.optimizer.name,
-      .version = kVersion,
-      .ending = ending_,
-      .parameters = static_cast<int64_t>(flat_.count()),
-      .classes = data_.test->classes(),
-      .ranks = options_.workers,
-      .threads = std::max<int64_t>(recipe_.train.threads, 1),
-      .rate = recipe_.optimizer.rate,
-      .seed = recipe_.train.seed,
-      .global_batch = batch,
-      .step_samples = takes == StepTakes::batch   ? batch
-                      : takes == StepTakes::share ? std::max<int64_t>(1, batch / options_.workers)
-                                                  : mean,
-      .step_samples_vary = takes == StepTakes::varies,
-      .evaluates_meanwhile = true,
-      .epochs = epoch(),
-      .steps = state_.step,
-      .samples = static_cast<int64_t>(state_.cursor_samples),
-      .train_seconds = state_.train_seconds,
-      .eval_seconds = state_.eval_seconds,
-      .images_per_second = static_cast<double>(state_.cursor_samples) / std::max(state_.train_seconds, 1e-9),
-      .costs = costs(),
-      .train_loss = state_.train_loss,
-      .test_loss = state_.test_loss,
-      .test_accuracy = state_.test_accuracy,
-      .test_top5 = state_.test_top5,
-      .best_accuracy = state_.best_accuracy,
-      .target_seconds = state_.target_seconds,
-      .target_epoch = state_.target_epoch,
-      .weights_sha256 = weights_sha256(flat_.model()),
-      .peak_rss_bytes = peak_rss_bytes()};
-  recorder_->flush();
-  replace_file(options_.run_folder.summary(), to_json(summary).dump(2) + "\n");
+  Summary summary = book_.summary(ending_);
+  summary.engine = "grpc";
+  summary.parameters = static_cast<int64_t>(flat_.count());
+  summary.ranks = options_.workers;
+  summary.threads = std::max<int64_t>(recipe_.train.threads, 1);
+  summary.global_batch = batch;
+  summary.step_samples = takes == StepTakes::batch   ? batch
+                         : takes == StepTakes::share ? std::max<int64_t>(1, batch / options_.workers)
+                                                     : mean;
+  summary.step_samples_vary = takes == StepTakes::varies;
+  summary.evaluates_meanwhile = true;
+  summary.costs = costs();
+  summary.weights_sha256 = weights_sha256(flat_.model());
+  book_.leave(summary);
   replace_file(options_.run_folder.root / "sync.json", nlohmann::json::parse(seen_.metrics).dump(2) + "\n");
-  replace_file(options_.run_folder.chart(), run_chart_svg(options_.run_folder.root, chart_title(recipe_)));
   return summary;
-}
-
-double Chief::epoch() const {
-  return static_cast<double>(state_.cursor_samples) / static_cast<double>(data_.train->size());
 }
 
 }  // namespace paceline

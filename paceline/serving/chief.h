@@ -12,9 +12,7 @@
 #include "paceline/core/clock.h"
 #include "paceline/core/log.h"
 #include "paceline/core/recipe.h"
-#include "paceline/metrics/meters.h"
 #include "paceline/metrics/progress.h"
-#include "paceline/metrics/recorder.h"
 #include "paceline/ps/observer.h"
 #include "paceline/serving/flat_model.h"
 #include "paceline/serving/news_window.h"
@@ -23,6 +21,7 @@
 #include "paceline/train/catalog.h"
 #include "paceline/train/checkpoint.h"
 #include "paceline/train/evaluator.h"
+#include "paceline/train/run_book.h"
 #include "paceline/train/run_folder.h"
 #include "paceline/train/run_length.h"
 #include "paceline/train/summary.h"
@@ -63,7 +62,6 @@ class Chief {
  private:
   void check_state_of_servers();
   void do_what_is_due(int64_t step_before, double epoch_before);
-  bool checkpoint_is_due(int64_t step_before, double epoch_before) const;
   void wait_for_last_words();
   // What the servers have; `weights` and the workers' mean statistics go into the model.
   void look(bool weights);
@@ -76,12 +74,10 @@ class Chief {
   void load_weights();
   void write_checkpoint();
   void require_finite_weights();
-  void require_finite_test();
   void show_progress();
   int64_t step() const;  // of the run, as it is counted for people
   GroupCosts costs() const;
   Summary summarise();
-  double epoch() const;
 
   const Recipe recipe_;
   ChiefOptions options_;
@@ -95,23 +91,21 @@ class Chief {
   RunLength length_;
   Evaluator evaluator_;
   CheckpointStore checkpoints_;
-  std::unique_ptr<Recorder> recorder_;
   std::unique_ptr<ServerObserver> observer_;
 
   ServerSnapshot seen_;
   std::vector<WorkerNews> news_;  // of each worker that has told some
   NewsWindow window_;             // since the last line of metrics
   RunState state_;
-  RateMeter speed_;
+  RunBook book_;
   size_t statistics_count_ = 0;  // of the model's batch normalisation
   bool odd_news_told_ = false;
   double first_seconds_ = 0;
   int64_t begun_ns_ = 0;
   std::optional<int64_t> over_ns_;  // when that was seen: then the run's time stands still
   struct Evaluating {
-    std::future<Evaluation> result;
-    int64_t step = 0;  // whose weights they are, as the following
-    double epoch = 0, train_seconds = 0;
+    std::future<std::optional<Evaluation>> result;  // nothing: it was broken off
+    RunPlace place;                                 // whose weights they are
     int64_t from_ns = 0;
   };
   std::optional<Evaluating> evaluating_;

@@ -188,7 +188,7 @@ constexpr AllowedSilence kAllowedSilences[] = {
     {"comm.overlap", has_several_ranks, "when sums begin, not what they are: gradients/reducer_test.cc"},
     {"comm.overlap", is_served, "when gradients leave, not what they are: serving/gradient_stream_test.cc"},
     {"comm.engine", is_not_served, "the program chooses the group before there is a run: tests/engines_test.py"},
-    {"sync.slowdown", is_any, "how long a step takes: train/serverless_policy_test.cc, tests/server_test.py"},
+    {"sync.slowdown", is_any, "how long a step takes: train/strategies/step_strategy_test.cc, tests/server_test.py"},
     {"precision.floor", is_not_served, "it takes an overflow: precision/loss_scale_test.cc"},
     {"precision.most_skips", is_not_served, "it takes overflows: precision/loss_scale_test.cc"},
     {"optimizer.momentum", is_asynchronous, "the chief says so (plan_remark): serving/server_plan_test.cc"},

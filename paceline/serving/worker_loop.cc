@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <thread>
 
 #include "paceline/comm/engine_local.h"
 #include "paceline/precision/finite_check.h"
@@ -17,8 +16,7 @@
 #include "paceline/train/device_settings.h"
 #include "paceline/train/divergence.h"
 #include "paceline/train/dropout_seed.h"
-#include "paceline/train/forward.h"
-#include "paceline/train/loss.h"
+#include "paceline/train/slow_down.h"
 
 namespace paceline {
 namespace {
@@ -48,6 +46,7 @@ WorkerLoop::WorkerLoop(Recipe recipe, WorkerLoopOptions options)
       plan_(server_plan(recipe_, flat_.model(), data_.train->size(), options_.workers)),
       rate_(rate_schedule(recipe_,
                           static_cast<int64_t>(batch_schedule(recipe_, options_.workers, data_.train->size()).at(0)))),
+      pass_(flat_.model(), recipe_),
       samples_(data_.train, data_.normalisation,
                {.crop_padding = recipe_.augment.crop_padding,
                 .flip = recipe_.augment.flip,
@@ -93,21 +92,13 @@ void WorkerLoop::run() {
     flat_.load(parameters_);
     const int64_t from_ns = clock_.now_ns();
     const double rate = last_rate_ = compute(assignment->lease);
-    slow_down(clock_.now_ns() - from_ns);
+    slow_down(recipe_, options_.worker, seconds_between(from_ns, clock_.now_ns()));
     compute_s_ += 1e-9 * static_cast<double>(clock_.now_ns() - from_ns);
     if (clock_.now_ns() - told_ns_ >= kNewsEveryNs) tell_news();
     assignment = server_->push(push_, assignment->lease.range.size(), rate, parameters_);
   }
   tell_news();
   server_->leave();
-}
-
-// For experiments with workers of different speed.
-void WorkerLoop::slow_down(int64_t computed_ns) const {
-  const auto worker = static_cast<size_t>(options_.worker);
-  if (worker >= recipe_.sync.slowdown.size()) return;
-  const double more = recipe_.sync.slowdown[worker] - 1;
-  std::this_thread::sleep_for(std::chrono::nanoseconds(static_cast<int64_t>(more * static_cast<double>(computed_ns))));
 }
 
 double WorkerLoop::compute(const SampleLease& lease) {
@@ -140,24 +131,17 @@ void WorkerLoop::gradient_of(const BatchRange& range, const SampleLease& lease) 
   seed_dropout(recipe_.train.seed, static_cast<int64_t>(lease.step), lease.share);
   for (const Parameter& parameter : flat_.parameters()) parameter.tensor.mutable_grad().reset();
   const auto count = static_cast<int64_t>(batch.count);
-  const int64_t at_once = recipe_.batch.micro > 0 ? recipe_.batch.micro : count;
-  double losses = 0;
-  for (int64_t done = 0; done < count; done += at_once) {
-    const int64_t part = std::min(at_once, count - done);
-    const torch::Tensor labels = batch.labels.narrow(0, done, part);
-    const torch::Tensor logits = logits_of(flat_.model(), batch.images.narrow(0, done, part), recipe_.train.precision);
-    const torch::Tensor loss = loss_sum(recipe_.loss, logits, labels);
-    if (stream_ && done + part == count) stream_->expect_last_pass();
-    (loss / count).backward();
-    losses += loss.item<double>();
-    correct_ += correct_top1(logits.detach(), labels).item<int64_t>();
-  }
+  const PassSums sums = pass_.gradients(batch, count, [this] {
+    if (stream_) stream_->expect_last_pass();
+  });
+  const auto losses = sums.loss.item<double>();
   if (!std::isfinite(losses)) fail(lease, "the loss is not finite");
   std::vector<torch::Tensor> gradients;
   for (const Parameter& parameter : flat_.parameters())
     if (parameter.tensor.grad().defined()) gradients.push_back(parameter.tensor.grad());
   if (any_not_finite(gradients, device_).item<float>() > 0) fail(lease, "a gradient is not finite");
   loss_sum_ += losses;
+  correct_ += sums.correct.item<int64_t>();
   samples_seen_ += count;
   ++steps_;
 }

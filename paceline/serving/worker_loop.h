@@ -20,6 +20,7 @@
 #include "paceline/serving/server_plan.h"
 #include "paceline/serving/worker_news.h"
 #include "paceline/train/catalog.h"
+#include "paceline/train/gradient_pass.h"
 
 namespace paceline {
 
@@ -51,7 +52,6 @@ class WorkerLoop {
   double compute(const SampleLease& lease);  // the rate that its gradient wants
   void gradient_of(const BatchRange& range, const SampleLease& lease);
   void make_local_steps(const SampleLease& lease);
-  void slow_down(int64_t computed_ns) const;
   void tell_news();
   double own_rate(const SampleLease& lease, double scheduled);
   double epoch_at(uint64_t cursor_samples) const;
@@ -65,6 +65,7 @@ class WorkerLoop {
   FlatModel flat_;
   ServerPlan plan_;
   Schedule rate_;
+  GradientPass pass_;
   LeaseSamples samples_;
   std::unique_ptr<Optimizer> optimizer_;        // of workers that step alone
   std::unique_ptr<CurvatureRate> worker_rate_;  // of workers that find their own

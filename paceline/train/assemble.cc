@@ -12,6 +12,8 @@
 #include "paceline/core/usable_cores.h"
 #include "paceline/models/initialise.h"
 #include "paceline/models/layers.h"
+#include "paceline/precision/autocast.h"
+#include "paceline/schedule/from_recipe.h"
 #include "paceline/train/step_graph.h"
 #include "paceline/train/step_probes.h"
 
@@ -159,6 +161,24 @@ std::unique_ptr<Reducer> build_reducer(const Recipe& recipe, const Catalog& cata
   } catch (const UsageError& error) {  // no such algorithm, or not for these ranks
     recipe.refuse("comm.algorithm", error.what());
   }
+}
+
+std::unique_ptr<Batches> open_training_batches(const Recipe& recipe, const DatasetPair& data,
+                                               const BatchSchedule& batch, const Group& group, uint64_t cursor_samples,
+                                               torch::Device device) {
+  const LoaderOptions options = {
+      .global_batch = batch,
+      .rank = group.rank(),
+      .ranks = group.size(),
+      .fill = fill_schedule(recipe),
+      .threads = static_cast<int>(recipe.data.loader_threads),
+      .prefetch_batches = static_cast<int>(recipe.data.prefetch_batches),
+      .seed = recipe.train.seed,
+      .augmentation = {
+          .crop_padding = recipe.augment.crop_padding, .flip = recipe.augment.flip, .cutout = recipe.augment.cutout}};
+  const ImageFormat format = {.dtype = autocast_type(recipe.train.precision).value_or(torch::kFloat32),
+                              .channels_last = true};
+  return make_batches({data.train, data.normalisation, options, cursor_samples}, device, format, recipe.data.resident);
 }
 
 std::unique_ptr<LossScaler> build_loss_scaler(const Recipe& recipe, torch::Device device) {

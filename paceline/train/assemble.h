@@ -7,6 +7,8 @@
 #include "paceline/core/recipe.h"
 #include "paceline/gradients/reducer.h"
 #include "paceline/precision/loss_scaler.h"
+#include "paceline/schedule/batch_size.h"
+#include "paceline/train/batches.h"
 #include "paceline/train/catalog.h"
 
 namespace paceline {
@@ -28,6 +30,10 @@ std::unique_ptr<Codec> build_codec(const Recipe& recipe, const Catalog& catalog,
 // Sums the model's gradients over the group. `timeline` may be null.
 std::unique_ptr<Reducer> build_reducer(const Recipe& recipe, const Catalog& catalog, const Model& model, Group& group,
                                        Timeline* timeline, const std::string& stored_plan = "");
+// This rank's share of the training samples from `cursor_samples` on, on `device`.
+std::unique_ptr<Batches> open_training_batches(const Recipe& recipe, const DatasetPair& data,
+                                               const BatchSchedule& batch, const Group& group, uint64_t cursor_samples,
+                                               torch::Device device);
 // Null without loss scaling.
 std::unique_ptr<LossScaler> build_loss_scaler(const Recipe& recipe, torch::Device device);
 // Where the recipe wants it, the model's batch normalisation is over all ranks from now on. The group must outlive it.

@@ -6,8 +6,7 @@
 
 #include "paceline/collectives/sum_over_ranks.h"
 #include "paceline/train/assemble.h"
-#include "paceline/train/forward.h"
-#include "paceline/train/loss.h"
+#include "paceline/train/gradient_pass.h"
 
 #ifdef PACELINE_CUDA
 #include <c10/cuda/CUDACachingAllocator.h>
@@ -45,8 +44,9 @@ bool fits(Model& model, const Recipe& recipe, const Dataset& data, torch::Device
     const torch::Tensor images = torch::zeros({samples, shape.channels, shape.height, shape.width}, device)
                                      .contiguous(torch::MemoryFormat::ChannelsLast);
     const torch::Tensor labels = torch::zeros({samples}, torch::TensorOptions(torch::kInt64).device(device));
-    for (int pass = 0; pass < 2; ++pass)  // the second one beside the gradients of the first
-      loss_sum(recipe.loss, logits_of(model, images, recipe.train.precision), labels).backward();
+    const GradientPass pass(model, recipe);
+    for (int step = 0; step < 2; ++step)  // the second one beside the gradients of the first
+      pass.gradients({.images = images, .labels = labels}, samples);
     // `device` may be "cuda", without a number: the images know theirs.
     c10::impl::VirtualGuardImpl(device.type()).synchronizeDevice(images.device().index());
   } catch (const c10::OutOfMemoryError&) {

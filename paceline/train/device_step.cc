@@ -4,8 +4,6 @@
 #include "paceline/optim/gradient_norm.h"
 #include "paceline/precision/finite_check.h"
 #include "paceline/train/dropout_seed.h"
-#include "paceline/train/forward.h"
-#include "paceline/train/loss.h"
 
 namespace paceline {
 namespace {
@@ -29,7 +27,7 @@ DeviceStep::DeviceStep(std::shared_ptr<Model> model, Optimizer& optimizer, const
       recipe_(recipe),
       reducer_(reducer),
       scaler_(scaler),
-      passes_(*model_, recipe),
+      pass_(*model_, recipe, scaler),
       parameters_(parameters_of(*model_)),
       device_(parameters_.front().tensor.device()) {
   if (scaler_)
@@ -77,17 +75,7 @@ StepOutcome DeviceStep::operator()(const StepInputs& inputs) {
 torch::Tensor DeviceStep::make(const StepInputs& inputs, const StepCoefficients& coefficients, StepRiders& rode) {
   for (const Statistics& each : statistics_) each.kept.copy_(each.live);
   reducer_.begin();
-  const auto number = torch::TensorOptions().device(device_);
-  torch::Tensor loss_of_all = torch::zeros({}, number), right_of_all = torch::zeros({}, number.dtype(torch::kInt64));
-  passes_.each(inputs.batch, [&](const torch::Tensor& images, const torch::Tensor& labels, bool last) {
-    const torch::Tensor logits = logits_of(*model_, images, recipe_.train.precision);
-    const torch::Tensor loss = loss_sum(recipe_.loss, logits, labels);
-    if (last) reducer_.expect_last_pass();
-    const torch::Tensor share = loss / inputs.global_count;
-    (scaler_ ? scaler_->scaled(share) : share).backward();
-    loss_of_all = loss_of_all + loss.detach();
-    right_of_all = right_of_all + correct_top1(logits.detach(), labels);
-  });
+  const PassSums sums = pass_.gradients(inputs.batch, inputs.global_count, [this] { reducer_.expect_last_pass(); });
   reducer_.finish(rode);
 
   const torch::NoGradGuard no_grad;
@@ -96,7 +84,7 @@ torch::Tensor DeviceStep::make(const StepInputs& inputs, const StepCoefficients&
   const torch::Tensor spoilt = judged.found_inf > 0;
   for (const Statistics& each : statistics_) each.live.copy_(torch::where(spoilt, each.kept, each.live));
   const torch::Tensor figures = torch::stack(
-      {loss_of_all.to(torch::kFloat64), right_of_all.to(torch::kFloat64), judged.found_inf.to(torch::kFloat64)});
+      {sums.loss.to(torch::kFloat64), sums.correct.to(torch::kFloat64), judged.found_inf.to(torch::kFloat64)});
   if (scaler_) scaler_->accept_on_device();
   return figures;
 }

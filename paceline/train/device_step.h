@@ -65,7 +65,7 @@ class DeviceStep {
   const Recipe& recipe_;
   Reducer& reducer_;
   LossScaler* scaler_;
-  Passes passes_;
+  GradientPass pass_;
   torch::Tensor diverged_;  // without a scaler: above 0 from the first gradient on that was not finite
   std::vector<Parameter> parameters_;
   torch::Device device_;

@@ -104,7 +104,7 @@ void expect_the_steps_of_train_step(const std::vector<std::string>& settings, Gr
   TrainStep step = told.told();
   DeviceStep device_step = untold.untold();
   for (int64_t i = 0; i < 4; ++i) {
-    const StepOutcome expected = step(told.inputs(i)), found = device_step(untold.inputs(i));
+    const StepOutcome expected = step.make(told.inputs(i)), found = device_step(untold.inputs(i));
     EXPECT_EQ(found.loss_sum.item<float>(), expected.loss_sum.item<float>());
     EXPECT_EQ(found.correct.item<int64_t>(), expected.correct.item<int64_t>());
     EXPECT_EQ(found.samples, expected.samples);
@@ -169,12 +169,12 @@ TEST(DeviceStep, SomeRanksMayTakeTheOther) {
     DeviceStep untold = mixed.untold();
     for (int64_t i = 0; i < 6; ++i) {
       const bool spoilt = i == 3;  // on one of the ranks
-      step(all_told.inputs(i, spoilt));
+      step.make(all_told.inputs(i, spoilt));
       if ((i + group.rank()) % 2 == 0) {
         untold(mixed.inputs(i, spoilt));
         mixed.scaler->settle();
       } else {
-        told(mixed.inputs(i, spoilt));
+        told.make(mixed.inputs(i, spoilt));
       }
     }
     EXPECT_EQ(mixed.everything(), all_told.everything());
@@ -222,7 +222,7 @@ TEST(DeviceStep, SkippedStepsAreNotCounted) {
     DeviceStep device_step = untold.untold();
     for (int64_t i = 0; i < 6; ++i) {
       const bool spoilt = i == 0 || i == 3;
-      step(told.inputs(i, spoilt));
+      step.make(told.inputs(i, spoilt));
       device_step(untold.inputs(i, spoilt));
     }
     untold.scaler->settle();

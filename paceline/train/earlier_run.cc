@@ -41,4 +41,16 @@ void require_recipe_as_written(const RunFolder& folder) {
   }
 }
 
+EarlierRun find_earlier_run(const RunFolder& folder, bool resume, const Group& group) {
+  if (group.rank() != 0 || folder.root.empty()) return {};
+  if (resume) {
+    const AtWork at_work(group.monitor(), Chore::checkpoint);
+    return find_earlier_run(folder);
+  }
+  if (!CheckpointStore(folder.checkpoints(), /*keep=*/1).all().empty())
+    throw UsageError(fmt::format("{} holds checkpoints of a run already; resume that, or choose another folder",
+                                 folder.root.string()));
+  return {};
+}
+
 }  // namespace paceline

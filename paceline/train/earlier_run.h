@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "paceline/comm/group.h"
 #include "paceline/core/recipe.h"
 #include "paceline/train/checkpoint.h"
 #include "paceline/train/run_folder.h"
@@ -22,6 +23,10 @@ struct EarlierRun {
 
 // Changes nothing in the folder. Throws FileError where something is there and cannot be read.
 EarlierRun find_earlier_run(const RunFolder& folder);
+
+// Of rank 0's folder; nothing on other ranks, or where `folder` is empty. Throws UsageError where a run that does not
+// `resume` finds checkpoints: a new run would mix its files with them.
+EarlierRun find_earlier_run(const RunFolder& folder, bool resume, const Group& group);
 
 // The recipe that a checkpoint was written with; that of the run's folder for a checkpoint which does not hold it, as
 // earlier versions wrote them.

@@ -9,6 +9,7 @@
 #include "paceline/collectives/group_text.h"
 #include "paceline/core/error.h"
 #include "paceline/core/sha256.h"
+#include "paceline/train/assemble.h"
 
 namespace paceline {
 namespace {
@@ -110,6 +111,22 @@ void require_equal_data(const DatasetPair& data, Group& group) {
     if (texts[rank] != texts[0]) ranks[data_difference(texts[0], texts[rank])].push_back(rank);
   if (ranks.empty()) return;
   fail(DataError(sentences("data set", ranks) + "; give all ranks the same files (data.root may differ)"), group);
+}
+
+Recipe equal_recipe(Recipe recipe, Group& group) {
+  require_equal_recipes(recipe, group);
+  return recipe;
+}
+
+DatasetPair open_equal_data(const Recipe& recipe, const Catalog& catalog, Group& group) {
+  DatasetPair data;
+  {
+    // A rank may be through much later than the others, as the first one of a host that decodes the images.
+    const AtWork at_work(group.monitor(), Chore::data);
+    data = open_data(recipe, catalog);
+  }
+  require_equal_data(data, group);
+  return data;
 }
 
 }  // namespace paceline

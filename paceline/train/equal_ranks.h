@@ -5,6 +5,7 @@
 #include "paceline/comm/group.h"
 #include "paceline/core/recipe.h"
 #include "paceline/data/dataset.h"
+#include "paceline/train/catalog.h"
 
 namespace paceline {
 
@@ -17,5 +18,9 @@ void require_equal_recipes(const Recipe& recipe, Group& group);
 
 // DataError. Compares sizes, shapes, classes, normalisation and sixteen samples of either set.
 void require_equal_data(const DatasetPair& data, Group& group);
+
+// The recipe, and the data that it names, once all ranks are known to have the same.
+Recipe equal_recipe(Recipe recipe, Group& group);
+DatasetPair open_equal_data(const Recipe& recipe, const Catalog& catalog, Group& group);
 
 }  // namespace paceline

@@ -5,7 +5,7 @@
 #include "paceline/precision/autocast.h"
 #include "paceline/train/batches.h"
 #include "paceline/train/forward.h"
-#include "paceline/train/pooled_statistics.h"
+#include "paceline/train/passes.h"
 
 namespace paceline {
 
@@ -46,12 +46,10 @@ int64_t EvaluationStatistics::recompute(Model& model, const Recipe& recipe, cons
   int64_t samples_here = 0;
   for (int64_t number = 1; number <= recipe.batch_norm.recompute_batches; ++number) {
     const TrainingBatch& next = batches->next();
-    const int64_t count = next.labels.size(0), most = recipe.batch.micro > 0 ? recipe.batch.micro : count;
-    samples_here += count;
-    for (int64_t done = 0; done < count; done += most) {
-      const int64_t part = std::min(most, count - done);
-      statistics.include(part, [&] { logits_of(model, next.images.narrow(0, done, part), recipe.train.precision); });
-    }
+    samples_here += next.labels.size(0);
+    for_each_part(next, recipe.batch.micro, statistics, [&](const torch::Tensor& images, const torch::Tensor&, bool) {
+      logits_of(model, images, recipe.train.precision);
+    });
   }
   for (BatchNorm2d* layer : layers) layer->set_momentum(BatchNorm2d::kMomentum);
   model.train(was_training);

@@ -28,22 +28,37 @@ LoaderOptions loader_options(const Recipe& recipe, const Group& group, const Dat
 
 }  // namespace
 
-Evaluator::Evaluator(const DatasetPair& data, const Recipe& recipe, Group& group, torch::Device device)
+Evaluator::Evaluator(const DatasetPair& data, const Recipe& recipe, Group& group, torch::Device device,
+                     std::stop_token stop)
     : loss_(recipe.loss),
       group_(group),
       device_(device),
       samples_(data.test->size()),
       batches_(make_batches({data.test, data.normalisation, loader_options(recipe, group, *data.test, device)}, device,
-                            {.channels_last = true}, recipe.data.resident)) {}
+                            {.channels_last = true}, recipe.data.resident)),
+      stop_(std::move(stop)) {}
 
-Evaluation Evaluator::operator()(Model& model) {
+// All ranks break off after the same batch.
+bool Evaluator::is_broken_off() {
+  std::vector<int64_t> asked = {stop_.stop_requested() ? 1 : 0};
+  sum_over_ranks(group_, view(asked));
+  return asked[0] > 0;
+}
+
+std::optional<Evaluation> Evaluator::operator()(Model& model) {
   const torch::InferenceMode inference;
   const bool was_training = model.is_training();
   model.eval();
   torch::Tensor loss_total = torch::zeros({}, torch::TensorOptions(torch::kFloat64).device(device_));
   torch::Tensor top1 = torch::zeros({}, torch::TensorOptions(torch::kInt64).device(device_));
   torch::Tensor top5 = torch::zeros_like(top1);
+  constexpr int kAskEvery = 16;  // batches
+  int made = 0;
   for (uint64_t seen = 0; seen < samples_;) {
+    if (++made % kAskEvery == 0 && is_broken_off()) {
+      model.train(was_training);
+      return std::nullopt;
+    }
     const TrainingBatch& batch = batches_->next();
     seen += batch.global_count;
     if (batch.count == 0) continue;
@@ -60,10 +75,10 @@ Evaluation Evaluator::operator()(Model& model) {
   sum_over_ranks(group_, view(loss));
   sum_over_ranks(group_, view(counts));
   const auto samples = static_cast<double>(samples_);
-  return {.samples = static_cast<int64_t>(samples_),
-          .loss = loss[0] / samples,
-          .top1 = static_cast<double>(counts[0]) / samples,
-          .top5 = static_cast<double>(counts[1]) / samples};
+  return Evaluation{.samples = static_cast<int64_t>(samples_),
+                    .loss = loss[0] / samples,
+                    .top1 = static_cast<double>(counts[0]) / samples,
+                    .top5 = static_cast<double>(counts[1]) / samples};
 }
 
 }  // namespace paceline

@@ -219,7 +219,7 @@ TEST(StepProbes, SeeTheStepsOwnDropout) {
   const auto reducer = build_reducer(own, catalog, *model, *group, nullptr);
   TrainStep step(model, optimizer, *group, own, *reducer, nullptr, nullptr);
   for (int64_t number = 0; number < 2; ++number) {
-    step(
+    step.make(
         {.batch = {torch::ones({4, 1, 8, 8}), torch::arange(4), 4, 4}, .global_count = 4, .step = number, .rate = 0.1});
     EXPECT_EQ(optimizer.loss_again, optimizer.loss);
     EXPECT_TRUE(optimizer.same_gradients);

@@ -128,11 +128,11 @@ struct Bench {
     samples = 4 * group.size();
   }
   StepOutcome run(const torch::Tensor& with) {
-    return (*step)({.batch = {with, labels, 4, static_cast<size_t>(samples)},
-                    .global_count = samples,
-                    .step = steps++,
-                    .rate = 0.1,
-                    .momentum = 0.9});
+    return step->make({.batch = {with, labels, 4, static_cast<size_t>(samples)},
+                       .global_count = samples,
+                       .step = steps++,
+                       .rate = 0.1,
+                       .momentum = 0.9});
   }
   // Everything that a step may change, as one text.
   std::string everything() const {

@@ -13,24 +13,30 @@
 
 namespace paceline {
 
+// Cuts `batch` into parts of at most `most` samples (0: one part), and puts each through the layers of `statistics`.
+// Calls visit(images, labels, whether they are the last).
+template <class Visit>
+void for_each_part(const TrainingBatch& batch, int64_t most, PooledStatistics& statistics, const Visit& visit) {
+  const int64_t samples = batch.labels.size(0);
+  const int64_t at_once = most > 0 ? most : std::max<int64_t>(samples, 1);
+  for (int64_t done = 0; done < samples; done += at_once) {
+    const int64_t count = std::min(at_once, samples - done);
+    statistics.include(count, [&] {
+      visit(batch.images.narrow(0, done, count), batch.labels.narrow(0, done, count), done + count == samples);
+    });
+  }
+}
+
 class Passes {
  public:
   Passes(const Model& model, const Recipe& recipe) : most_(recipe.batch.micro) {
     if (recipe.batch_norm.statistics == "last_iteration") last_iteration_ = batch_norm_layers(model);
   }
 
-  // Calls visit(images, labels, whether they are the last).
   template <class Visit>
   void each(const TrainingBatch& batch, const Visit& visit) const {
-    const int64_t samples = batch.labels.size(0);
-    const int64_t at_once = most_ > 0 ? most_ : std::max<int64_t>(samples, 1);
     PooledStatistics statistics(last_iteration_);
-    for (int64_t done = 0; done < samples; done += at_once) {
-      const int64_t count = std::min(at_once, samples - done);
-      statistics.include(count, [&] {
-        visit(batch.images.narrow(0, done, count), batch.labels.narrow(0, done, count), done + count == samples);
-      });
-    }
+    for_each_part(batch, most_, statistics, visit);
   }
 
  private:

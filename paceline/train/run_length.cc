@@ -12,6 +12,16 @@ bool passes_multiple(double from, double to, double interval) {
   return interval > 0 && std::floor(to / interval + kRounding) > std::floor(from / interval + kRounding);
 }
 
+std::string RunLength::ending(const Recipe::Train& train, int64_t step, uint64_t samples_seen) const {
+  if (train.max_steps > 0 && step >= train.max_steps) return "max_steps";
+  return train.epochs > 0 && samples_seen >= samples ? "epochs" : "";
+}
+
+bool checkpoint_is_due(const Recipe::Checkpoint& checkpoint, const StepAndEpoch& before, const StepAndEpoch& now) {
+  if (checkpoint.every_steps == 0) return passes_multiple(before.epoch, now.epoch, 1);
+  return now.step / checkpoint.every_steps > before.step / checkpoint.every_steps;
+}
+
 bool RecordRhythm::is_due(int64_t step, bool ends_epoch) const {
   const int64_t left = steps - step;
   if (left > 0 && 2 * left < std::min(every_steps, epoch_steps)) return false;

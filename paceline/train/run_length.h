@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "paceline/core/recipe.h"
 #include "paceline/schedule/batch_size.h"
@@ -12,10 +13,20 @@ struct RunLength {
   uint64_t samples = 0;  // that train.epochs asks for; the last batch may go past it
   int64_t steps = 0;
   double epochs = 0;
+
+  // Which of the two has ended a run after so many steps and samples: "max_steps" or "epochs"; "": neither.
+  std::string ending(const Recipe::Train& train, int64_t step, uint64_t samples_seen) const;
 };
 
 // Whether (from, to] holds a multiple of `interval`: when something that comes every so many epochs is due.
 bool passes_multiple(double from, double to, double interval);
+
+// Whether a checkpoint is due between two moments of a run: every checkpoint.every_steps steps, or each epoch.
+struct StepAndEpoch {
+  int64_t step = 0;
+  double epoch = 0;
+};
+bool checkpoint_is_due(const Recipe::Checkpoint& checkpoint, const StepAndEpoch& before, const StepAndEpoch& now);
 
 // When lines of metrics are due. Each tells of the steps since the last one: a few steps are noise, so what is left at
 // the end joins the line before where it would be less than half of an interval.

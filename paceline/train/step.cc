@@ -8,15 +8,13 @@
 #include "paceline/precision/finite_check.h"
 #include "paceline/train/divergence.h"
 #include "paceline/train/dropout_seed.h"
-#include "paceline/train/forward.h"
 #include "paceline/train/forward_search.h"
-#include "paceline/train/loss.h"
 #include "paceline/train/step_graph.h"
 
 namespace paceline {
 
 TrainStep::TrainStep(std::shared_ptr<Model> model, Optimizer& optimizer, Group& group, const Recipe& recipe,
-                     Reducer& reducer, Timeline* timeline, LossScaler* scaler, StaleSum* stale)
+                     Reducer& reducer, Timeline* timeline, LossScaler* scaler, std::function<void()> before_search)
     : model_(std::move(model)),
       optimizer_(optimizer),
       group_(group),
@@ -24,73 +22,55 @@ TrainStep::TrainStep(std::shared_ptr<Model> model, Optimizer& optimizer, Group& 
       reducer_(reducer),
       timeline_(timeline),
       scaler_(scaler),
-      stale_(stale),
-      passes_(*model_, recipe),
+      before_search_(std::move(before_search)),
+      pass_(*model_, recipe, scaler, timeline),
       parameters_(parameters_of(*model_)) {
   if (scaler_ != nullptr) undo_.emplace(*model_, reducer_);
   if (finds_rate(recipe)) probes_.emplace(*model_, reducer_, parameters_);
 }
 
-StepOutcome TrainStep::operator()(const StepInputs& inputs) {
-  const StepStream stream(device());
-  if (undo_) undo_->remember();
+StepOutcome TrainStep::make(const StepInputs& inputs) {
   StepRiders rode = {};
   StepOutcome outcome = compute(inputs, rode);
-  const int64_t wait_ns = clock_.now_ns();
-  reducer_.finish(rode);
-  const bool nothing_yet = stale_ != nullptr && !stale_->exchange(rode);
   outcome.stop_asked = rode[stops] > 0;
-  note("wait for gradients", wait_ns);
-  if (nothing_yet) return outcome;
-
-  const int64_t update_ns = clock_.now_ns();
-  judge(inputs, rode[losses_not_finite] == 0, outcome);
-  update(inputs, outcome);
-  note("update", update_ns);
+  apply(inputs, rode, outcome);
   return outcome;
 }
 
-// The gradients of this rank, which the reducer has begun to sum.
 StepOutcome TrainStep::compute(const StepInputs& inputs, StepRiders& rode) {
-  const auto number = torch::TensorOptions().device(device());  // also of a rank without samples
-  StepOutcome outcome = {torch::zeros({}, number), torch::zeros({}, number.dtype(torch::kInt64)),
-                         inputs.batch.labels.size(0)};
+  const StepStream stream(device());
+  if (undo_) undo_->remember();
+  StepOutcome outcome = add_gradients(inputs, rode);
+  const int64_t wait_ns = clock_.now_ns();
+  reducer_.finish(rode);
+  note_step_part(timeline_, "wait for gradients", wait_ns, clock_.now_ns());
+  return outcome;
+}
+
+void TrainStep::apply(const StepInputs& inputs, const StepRiders& rode, StepOutcome& outcome) {
+  const StepStream stream(device());
+  const int64_t update_ns = clock_.now_ns();
+  judge(inputs, rode[losses_not_finite] == 0, outcome);
+  update(inputs, outcome);
+  note_step_part(timeline_, "update", update_ns, clock_.now_ns());
+}
+
+// The gradients of this rank, which the reducer has begun to sum.
+StepOutcome TrainStep::add_gradients(const StepInputs& inputs, StepRiders& rode) {
   reducer_.begin();
   seed_dropout(recipe_.train.seed, inputs.step, inputs.rank);
-  passes_.each(inputs.batch, [&](const torch::Tensor& images, const torch::Tensor& labels, bool last) {
-    const int64_t forward_ns = clock_.now_ns();
-    const torch::Tensor logits = logits_of(*model_, images, recipe_.train.precision);
-    const torch::Tensor loss = loss_sum(recipe_.loss, logits, labels);
-    note("forward", forward_ns);
-    const int64_t backward_ns = clock_.now_ns();
-    if (last) reducer_.expect_last_pass();
-    const torch::Tensor share = loss / inputs.global_count;
-    (scaler_ ? scaler_->scaled(share) : share).backward();
-    note("backward", backward_ns);
-    outcome.loss_sum = outcome.loss_sum + loss.detach();
-    outcome.correct = outcome.correct + correct_top1(logits.detach(), labels);
-  });
+  const PassSums sums = pass_.gradients(inputs.batch, inputs.global_count, [this] { reducer_.expect_last_pass(); });
   rode[stops] = inputs.stop.stop_requested() ? 1 : 0;
-  if (outcome.loss_sum.is_cpu()) rode[losses_not_finite] = std::isfinite(outcome.loss_sum.item<double>()) ? 0 : 1;
-  return outcome;
+  if (sums.loss.is_cpu()) rode[losses_not_finite] = std::isfinite(sums.loss.item<double>()) ? 0 : 1;
+  return {sums.loss, sums.correct, inputs.batch.labels.size(0)};
 }
 
 void TrainStep::fail_again(const StepInputs& inputs, const std::string& what) {
   const StepStream stream(device());
   StepRiders rode = {};
-  compute(inputs, rode);
+  add_gradients(inputs, rode);
   reducer_.finish(rode);
   fail(inputs, what);
-}
-
-bool TrainStep::apply_next(const StepInputs& inputs) {
-  const StepStream stream(device());
-  StepRiders rode = {};
-  if (stale_ == nullptr || !stale_->take_next(rode)) return false;
-  StepOutcome outcome;
-  judge(inputs, rode[losses_not_finite] == 0, outcome);
-  update(inputs, outcome);
-  return true;
 }
 
 // The same on every rank, because the sums are.
@@ -139,7 +119,7 @@ void TrainStep::update(const StepInputs& inputs, StepOutcome& outcome) {
 RateProbes TrainStep::probes_of(const StepInputs& inputs, const StepOutcome& outcome) {
   const auto gradient_again = [this, &inputs] {
     StepRiders rode = {};
-    compute(inputs, rode);
+    add_gradients(inputs, rode);
     reducer_.finish(rode);
   };
   using Tensors = CurvatureRate::Tensors;
@@ -154,13 +134,8 @@ RateProbes TrainStep::probes_of(const StepInputs& inputs, const StepOutcome& out
 }
 
 double TrainStep::loss_again(const StepInputs& inputs) {
-  const torch::NoGradGuard no_grad;
-  torch::Tensor sum = torch::zeros({}, torch::TensorOptions().device(device()));
   seed_dropout(recipe_.train.seed, inputs.step, inputs.rank);
-  passes_.each(inputs.batch, [&](const torch::Tensor& images, const torch::Tensor& labels, bool) {
-    sum = sum + loss_sum(recipe_.loss, logits_of(*model_, images, recipe_.train.precision), labels);
-  });
-  return mean_over_ranks(inputs, sum);
+  return mean_over_ranks(inputs, pass_.loss(inputs.batch));
 }
 
 double TrainStep::mean_over_ranks(const StepInputs& inputs, const torch::Tensor& loss_sum) {
@@ -170,7 +145,7 @@ double TrainStep::mean_over_ranks(const StepInputs& inputs, const torch::Tensor&
 }
 
 void TrainStep::fail(const StepInputs& inputs, const std::string& what) {
-  if (stale_ != nullptr) stale_->settle();
+  before_search_();
   throw DivergenceError(fmt::format("step {} (epoch {:.4g}): {}: the run diverged{}; {}", inputs.step + 1, inputs.epoch,
                                     what, where_it_began(inputs), kAgainstDivergence));
 }
@@ -179,9 +154,9 @@ void TrainStep::fail(const StepInputs& inputs, const std::string& what) {
 std::string TrainStep::where_it_began(const StepInputs& inputs) {
   std::string found;
   seed_dropout(recipe_.train.seed, inputs.step, inputs.rank);
-  passes_.each(inputs.batch, [&](const torch::Tensor& images, const torch::Tensor&, bool) {
+  pass_.forwards(inputs.batch, [&](const torch::Tensor& images, const std::function<void()>& forward) {
     const bool readable = count_not_finite(images) == 0;
-    const auto layer = first_layer_not_finite(*model_, [&] { logits_of(*model_, images, recipe_.train.precision); });
+    const auto layer = first_layer_not_finite(*model_, forward);
     if (layer && found.empty()) found = readable ? *layer : "the input";
   });
   const std::vector<std::string> of_ranks = gather_texts(group_, found);
@@ -198,16 +173,6 @@ std::string TrainStep::where_it_began(const StepInputs& inputs) {
   if (bad.empty()) return "; every layer's output and gradient is finite, only the loss is too large";
   return fmt::format("; all outputs are finite, but not the gradient of {}{}", bad.front(),
                      bad.size() == 1 ? "" : fmt::format(" (and {} after it, up to {})", bad.size() - 1, bad.back()));
-}
-
-void TrainStep::note(const char* what, int64_t begin_ns) const {
-  if (timeline_)
-    timeline_->add({.name = what,
-                    .category = "step",
-                    .track = "compute",
-                    .begin_ns = begin_ns,
-                    .end_ns = clock_.now_ns(),
-                    .arguments = {}});
 }
 
 }  // namespace paceline

@@ -5,76 +5,45 @@
 // be to wait, the outcome tells, and neither this step nor a later one changes the weights.
 #pragma once
 
-#include <array>
+#include <functional>
 #include <memory>
 #include <optional>
-#include <span>
-#include <stop_token>
 #include <string>
 #include <vector>
 
 #include "paceline/gradients/reducer.h"
-#include "paceline/gradients/stale_sum.h"
 #include "paceline/models/model.h"
 #include "paceline/optim/optimizer.h"
 #include "paceline/precision/loss_scaler.h"
-#include "paceline/train/batches.h"
-#include "paceline/train/diagnosis.h"
-#include "paceline/train/passes.h"
+#include "paceline/train/gradient_pass.h"
+#include "paceline/train/step_maker.h"
 #include "paceline/train/step_probes.h"
 #include "paceline/train/step_undo.h"
 
 namespace paceline {
 
-// What this rank's samples gave, as tensors: reading them waits for the device, and that is for the caller to decide.
-struct StepOutcome {
-  torch::Tensor loss_sum;  // double precision is for those who add many of them up
-  torch::Tensor correct;
-  int64_t samples = 0;
-  bool stop_asked = false;           // of any rank, before that backward was over which is applied: all stop alike
-  bool skipped = false;              // its gradients had overflowed
-  torch::Tensor not_finite = {};     // above 0: gradients were not, and nobody knew in time; undefined: they were
-  torch::Tensor overflow = {};       // above 0: skipped after all, which only the device knows
-  std::vector<LayerFigures> layers;  // where inputs.diagnose
-};
-
-struct StepInputs {
-  TrainingBatch batch;       // this rank's share, which may be empty
-  int64_t global_count = 0;  // samples of all ranks
-  int64_t step = 0;
-  int rank = 0;      // whose dropout it is
-  double epoch = 0;  // where the step begins
-  double rate = 0;
-  double momentum = 0;
-  std::stop_token stop = {};
-  bool diagnose = false;  // look at every layer; one rank may do so alone
-};
-
-// What travels with the gradients, and becomes its sum over the ranks. Each step has all of them, whichever way it is
-// made: ranks may differ in that.
-enum StepRider { stops, losses_not_finite, step_riders };
-using StepRiders = std::array<double, step_riders>;
-
-class TrainStep {
+class TrainStep : public StepMaker {
  public:
-  // `timeline` may be null. `scaler`: null without loss scaling. `stale`: null where a step applies its own gradients;
-  // else the reducer is of this rank alone. `group`: those that diverge together.
-  TrainStep(std::shared_ptr<Model> model, Optimizer& optimizer, Group& group, const Recipe& recipe, Reducer& reducer,
-            Timeline* timeline, LossScaler* scaler = nullptr, StaleSum* stale = nullptr);
+  // `group`: the ranks that must agree whether the run has diverged. `timeline` may be null; `scaler`: null without
+  // loss scaling. `before_search` is called before the ranks of the group search for the layer where a divergence
+  // began.
+  TrainStep(
+      std::shared_ptr<Model> model, Optimizer& optimizer, Group& group, const Recipe& recipe, Reducer& reducer,
+      Timeline* timeline, LossScaler* scaler = nullptr, std::function<void()> before_search = [] {});
 
-  // The gradient is the mean over all ranks' samples, whatever each rank's share.
-  StepOutcome operator()(const StepInputs& inputs);
+  // The gradient is the mean over the samples of all ranks of the reducer, whatever each rank's share.
+  StepOutcome make(const StepInputs& inputs) override;
 
-  // Applies the oldest gradients that are still under way, after the last step, whose inputs these are; false: there
-  // are none.
-  bool apply_next(const StepInputs& inputs);
+  // Its two halves. compute() leaves in grad() the sum of the gradients, and in `rode` that of the riders; apply()
+  // judges what is in grad() and updates the weights.
+  StepOutcome compute(const StepInputs& inputs, StepRiders& rode);
+  void apply(const StepInputs& inputs, const StepRiders& rode, StepOutcome& outcome);
 
-  // Of a step on a device whose outcome told, with the weights that it had: makes it again, without an update, and
-  // throws the DivergenceError that says where it began. Every rank calls it.
-  [[noreturn]] void fail_again(const StepInputs& inputs, const std::string& what);
+  bool outcomes_come_late() const override { return !device().is_cpu(); }
+  [[noreturn]] void fail_again(const StepInputs& inputs, const std::string& what) override;
 
  private:
-  StepOutcome compute(const StepInputs& inputs, StepRiders& rode);
+  StepOutcome add_gradients(const StepInputs& inputs, StepRiders& rode);
   void judge(const StepInputs& inputs, bool losses_finite, StepOutcome& outcome);
   void update(const StepInputs& inputs, StepOutcome& outcome);
   RateProbes probes_of(const StepInputs& inputs, const StepOutcome& outcome);
@@ -82,7 +51,6 @@ class TrainStep {
   double mean_over_ranks(const StepInputs& inputs, const torch::Tensor& loss_sum);
   [[noreturn]] void fail(const StepInputs& inputs, const std::string& what);
   std::string where_it_began(const StepInputs& inputs);
-  void note(const char* what, int64_t begin_ns) const;
   torch::Device device() const { return parameters_.front().tensor.device(); }
 
   std::shared_ptr<Model> model_;
@@ -92,8 +60,8 @@ class TrainStep {
   Reducer& reducer_;
   Timeline* timeline_;
   LossScaler* scaler_;
-  StaleSum* stale_;
-  Passes passes_;
+  std::function<void()> before_search_;
+  GradientPass pass_;
   std::optional<StepUndo> undo_;      // with a scaler
   std::optional<StepProbes> probes_;  // where the rate is found on the way
   torch::Tensor diverged_;            // on a device without a scaler: above 0 when a gradient was not finite

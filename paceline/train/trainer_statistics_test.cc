@@ -27,7 +27,9 @@ std::pair<double, double> test_losses(const std::string& statistics, const std::
     const double test_loss = trainer.run().test_loss;
     if (group.rank() != 0) return;
     evaluated = test_loss;
-    own = Evaluator(open_data(phases, catalog), phases, *make_local_group(), torch::kCPU)(trainer.model()).loss;
+    const auto alone = make_local_group();
+    Evaluator evaluator(open_data(phases, catalog), phases, *alone, torch::kCPU);
+    own = evaluator(trainer.model())->loss;
   });
   return {evaluated, own};
 }

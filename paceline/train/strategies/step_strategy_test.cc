@@ -1,5 +1,5 @@
 // Training without a server whose ranks are not in step: local SGD and stale-synchronous all-reduce.
-#include "paceline/train/serverless_policy.h"
+#include "paceline/train/strategies/step_strategy.h"
 
 #include <gmock/gmock.h>
 
@@ -172,21 +172,26 @@ TEST(StaleAllReduce, AppliesTheGradientsOfSoManyStepsBefore) {
   run_ranks(kRanks, [&](Group& group) {
     const auto model = build_model(late, catalog_with_tiny(), *data.train);
     const auto optimizer = build_optimizer(late, catalog_with_tiny(), *model, kRanks);
-    const auto own = own_step_group(late, group);
-    const auto reducer = build_reducer(late, catalog_with_tiny(), *model, *own, nullptr);
-    const auto sums = build_stale_sum(late, *model, group, nullptr, "");
-    TrainStep step(model, *optimizer, group, late, *reducer, nullptr, nullptr, sums.get());
+    const Catalog catalog = catalog_with_tiny();
+    LoneDivergence divergence(group);
+    const auto strategy = make_step_strategy({.recipe = late,
+                                              .catalog = catalog,
+                                              .model = model,
+                                              .optimizer = *optimizer,
+                                              .group = group,
+                                              .divergence = divergence});
+    strategy->begin();
     const int64_t begin = group.rank() == 0 ? 0 : 4, count = group.rank() == 0 ? 4 : 2;
     StepInputs inputs = {.global_count = kSamples, .rate = kRate, .momentum = kMomentum};
     for (int64_t i = 0; i < kSteps; ++i) {
       inputs.batch = {images[i].narrow(0, begin, count), labels[i].narrow(0, begin, count), static_cast<size_t>(count),
                       kSamples};
       inputs.step = i;
-      step(inputs);
+      strategy->maker().make(inputs);
     }
-    int64_t rest = 0;
-    while (step.apply_next(inputs)) ++rest;
-    EXPECT_EQ(rest, kStaleness);
+    EXPECT_EQ(strategy->under_way()->under_way(), static_cast<uint64_t>(kStaleness));
+    strategy->apply_rest(inputs);
+    EXPECT_EQ(strategy->under_way()->under_way(), 0u);
     if (group.rank() == 1)
       for (const auto& [name, tensor] : state_of(*model)) found[name] = tensor.clone();
   });

@@ -1,4 +1,4 @@
-#include "paceline/train/replica_average.h"
+#include "paceline/train/strategies/replica_average.h"
 
 #include <gtest/gtest.h>
 
