@@ -115,7 +115,7 @@ constexpr KeyWithoutEffect kTable[] = {
 };
 
 bool has_its_default(const DeclaredKey& key, const Recipe& recipe) {
-  return key.member.get(recipe) == key.member.get(Recipe{});
+  return key.member.get(recipe) == key.default_value();
 }
 
 bool is_off(const DeclaredKey& key, const Recipe& recipe) {
@@ -140,8 +140,9 @@ const KeyWithoutEffect* refused_by_mode(const DeclaredKey& key, const Recipe& re
 }
 
 bool may_be_given(const DeclaredKey& key, const Recipe& recipe) {
+  const std::string name = key.full_name();
   return key.applies.holds(recipe) && std::ranges::none_of(kTable, [&](const KeyWithoutEffect& entry) {
-           if (entry.key != key.full_name() || !entry.in(recipe)) return false;
+           if (entry.key != name || !entry.in(recipe)) return false;
            return entry.refused == Refused::when_given ||
                   (entry.refused == Refused::unless_off && !is_off(key, recipe));
          });

@@ -54,7 +54,7 @@ std::string KeyCondition::text() const {
 }
 
 KeyType DeclaredKey::type() const {
-  switch (member.get(Recipe{}).index()) {
+  switch (default_value().index()) {
     case 0:
       return KeyType::boolean;
     case 1:
@@ -68,6 +68,11 @@ KeyType DeclaredKey::type() const {
     default:
       return KeyType::numbers;
   }
+}
+
+RecipeValue DeclaredKey::default_value() const {
+  static const Recipe defaults;
+  return member.get(defaults);
 }
 
 std::string DeclaredKey::allowed() const {

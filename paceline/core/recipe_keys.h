@@ -79,6 +79,7 @@ struct DeclaredKey {
 
   std::string full_name() const { return section + "." + name; }
   KeyType type() const;
+  RecipeValue default_value() const;
   std::string allowed() const;  // "> 0", "cpu, cuda"
 };
 

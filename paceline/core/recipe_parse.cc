@@ -86,7 +86,7 @@ class RecipeParser {
         complain(place, name.str(),
                  fmt::format("is a section, not a key: expected [{}], found {}", name.str(), in_words(node)));
       } else {
-        const auto meant = sections_with(std::string(name.str()));
+        const auto meant = sections_with_similar(std::string(name.str()));
         complain(place, name.str(), fmt::format("stands outside a section{}{}", meant, kSeeKeys));
       }
     }
@@ -113,7 +113,7 @@ class RecipeParser {
     } else if (!overridden_.insert(full_name).second) {
       complain(place, full_name, "is set twice on the command line");
     } else if (text.substr(equals + 1) == "default") {  // as if the file had not said anything
-      key->member.set(recipe_, key->member.get(Recipe()));
+      key->member.set(recipe_, key->default_value());
       recipe_.written.erase(full_name);
     } else if (const auto value = parse_override_value(text.substr(equals + 1), place, full_name)) {
       read_key(*key, *value->get("value"), place);
@@ -141,7 +141,7 @@ class RecipeParser {
           const std::string name = key.full_name();
           if (!recipe_.written.contains(name) || overridden_.contains(name)) continue;
           if (!is_replaced(key)) continue;
-          key.member.set(recipe_, key.member.get(Recipe()));
+          key.member.set(recipe_, key.default_value());
           recipe_.written.erase(name);
           again = true;
         }
@@ -241,25 +241,35 @@ class RecipeParser {
   void complain_of_unknown_key(const Place& place, const std::string& section, const std::string& name) {
     std::vector<std::string> here;
     for (const DeclaredKey& key : find_section(section)->keys) here.push_back(key.name);
-    std::string meant = sections_with(name, /*or_similar=*/false);
+    std::string meant = sections_with(name);
     if (meant.empty()) meant = did_you_mean(name, here);
-    if (meant.empty()) meant = sections_with(name);
+    if (meant.empty()) meant = sections_with_similar(name);
     complain(place, fmt::format("{}.{}", section, name), fmt::format("unknown key{}{}", meant, kSeeKeys));
   }
 
-  // "; did you mean 'train.seed'?": every section that has a key of this name, or else of the most similar one.
-  static std::string sections_with(const std::string& name, bool or_similar = true) {
-    std::vector<std::string> all_names, same;
+  // "; did you mean 'train.seed'?": every section that has a key of this name.
+  static std::string sections_with(const std::string& name) {
+    std::vector<std::string> found;
     for (const DeclaredSection& section : declared_sections()) {
       for (const DeclaredKey& key : section.keys) {
-        all_names.push_back(key.name);
-        if (key.name == name) same.push_back(fmt::format("'{}'", key.full_name()));
+        if (key.name == name) found.push_back(fmt::format("'{}'", key.full_name()));
       }
     }
-    if (!same.empty()) return fmt::format("; did you mean {}?", fmt::join(same, " or "));
+    return found.empty() ? "" : fmt::format("; did you mean {}?", fmt::join(found, " or "));
+  }
+
+  // The same, or else every section that has a key of the most similar name.
+  static std::string sections_with_similar(const std::string& name) {
+    static const std::vector<std::string> all_names = [] {
+      std::vector<std::string> names;
+      for (const DeclaredSection& section : declared_sections())
+        for (const DeclaredKey& key : section.keys) names.push_back(key.name);
+      return names;
+    }();
+    if (std::string same = sections_with(name); !same.empty()) return same;
     const bool long_enough = name.size() > 4;  // shorter ones resemble something in every case
-    const auto similar = or_similar && long_enough ? nearest(name, all_names) : std::nullopt;
-    return similar ? sections_with(*similar, false) : "";
+    const auto similar = long_enough ? nearest(name, all_names) : std::nullopt;
+    return similar ? sections_with(*similar) : "";
   }
 
   void read_key(const DeclaredKey& key, const toml::node& node, const Place& place) {

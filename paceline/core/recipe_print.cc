@@ -110,7 +110,7 @@ std::vector<RecipeKey> recipe_keys() {
       keys.push_back({.section = section.name,
                       .name = key.name,
                       .type = std::string(name_of(key.type())),
-                      .default_value = print_value(key, key.member.get(Recipe{})),
+                      .default_value = print_value(key, key.default_value()),
                       .allowed = key.allowed(),
                       .unit = key.unit,
                       .meaning = key.meaning + without_effect(key),
