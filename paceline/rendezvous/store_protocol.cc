@@ -5,8 +5,9 @@
 namespace paceline {
 namespace {
 
-constexpr size_t kHeadBytes = 5;        // length and kind
-constexpr size_t kKeptBytes = 1 << 20;  // of room that a long frame needed
+constexpr size_t kHeadBytes = 5;         // length and kind
+constexpr size_t kKeptBytes = 1 << 20;   // of room that a long frame needed
+constexpr size_t kReservedPerByte = 64;  // room made for a frame in advance, per byte of it that has arrived
 
 std::string prove(const Secret& secret, const char* end, const std::string& server_nonce, const Hello& hello) {
   const std::string who =
@@ -55,7 +56,8 @@ std::optional<Frame> FrameReader::next() {
   const auto kind = static_cast<uint8_t>(left[4]);
   if (kind > static_cast<uint8_t>(FrameKind::news)) throw ProtocolError(fmt::format("a frame of kind {}", kind));
   if (left.size() < bytes + size_t{4}) {
-    input_.reserve(begin_ + bytes + 4);  // or a long frame would be copied each time it doubles
+    // Else a long frame would be copied each time it doubles. A length alone makes no room: a peer may lie.
+    if (left.size() >= bytes / kReservedPerByte) input_.reserve(begin_ + bytes + 4);
     return {};
   }
   Frame frame{static_cast<FrameKind>(kind), std::string(left.substr(kHeadBytes, bytes - 1))};

@@ -141,5 +141,18 @@ TEST(FrameReader, ChecksLengthAndKindBeforeTheRestHasCome) {
   EXPECT_EQ(error_of(""), "no error");
 }
 
+TEST(FrameReader, MakesRoomForALongFrameOnceSomeOfItHasCome) {
+  const std::string frame = encode(Value{1, std::string(kMostValueBytes, 'v')});
+  FrameReader reader(kFrameBytes);
+  reader.input() = frame.substr(0, 5);
+  EXPECT_FALSE(reader.next());
+  EXPECT_LT(reader.input().capacity(), 1000U);
+  reader.input() += frame.substr(5, frame.size() / 32);
+  EXPECT_FALSE(reader.next());
+  EXPECT_GE(reader.input().capacity(), frame.size());
+  reader.input() += frame.substr(reader.input().size());
+  EXPECT_EQ(reader.next()->fields.size(), frame.size() - 5);
+}
+
 }  // namespace
 }  // namespace paceline
