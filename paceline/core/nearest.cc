@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 
 namespace paceline {
 namespace {
@@ -10,21 +11,21 @@ namespace {
 // Optimal string alignment. Returns `limit` where the distance is not below it.
 size_t edit_distance(std::string_view a, std::string_view b, size_t limit) {
   if (std::max(a.size(), b.size()) - std::min(a.size(), b.size()) >= limit) return limit;
-  std::vector<std::vector<size_t>> d(a.size() + 1, std::vector<size_t>(b.size() + 1));
-  for (size_t i = 0; i <= a.size(); ++i) d[i][0] = i;
-  for (size_t j = 0; j <= b.size(); ++j) d[0][j] = j;
+  std::vector<size_t> before(b.size() + 1), last(b.size() + 1), row(b.size() + 1);  // of the matrix of both words
+  std::iota(row.begin(), row.end(), size_t{0});
   for (size_t i = 1, least_before = 0; i <= a.size(); ++i) {
-    size_t least = d[i][0];
+    before.swap(last);
+    last.swap(row);
+    size_t least = row[0] = i;
     for (size_t j = 1; j <= b.size(); ++j) {
-      d[i][j] = std::min({d[i - 1][j] + 1, d[i][j - 1] + 1, d[i - 1][j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1)});
-      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
-        d[i][j] = std::min(d[i][j], d[i - 2][j - 2] + 1);
-      least = std::min(least, d[i][j]);
+      row[j] = std::min(std::min(last[j], row[j - 1]) + 1, last[j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1));
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) row[j] = std::min(row[j], before[j - 2] + 1);
+      least = std::min(least, row[j]);
     }
     if (std::min(least, least_before) >= limit) return limit;  // each row follows from the two before it
     least_before = least;
   }
-  return std::min(d[a.size()][b.size()], limit);
+  return std::min(row.back(), limit);
 }
 
 // "cos" for "cosine". Two letters begin too many words.
