@@ -2,10 +2,9 @@
 """Runs the fuzz targets of a build folder (preset fuzz), and prints a table.
 
 Each target begins with its corpus in tests/fuzz/corpus/TARGET; what it finds interesting goes to
-BUILD/fuzz/corpus/TARGET, so that a
-later call goes on from there. An input that ends a target is a finding: it is kept in BUILD/fuzz/findings, its report
-is printed, and
-the exit code is 1. The seed of the mutations follows from the commit, so a commit tried again tries the same.
+BUILD/fuzz/corpus/TARGET, so that a later call goes on from there. An input that ends a target is a finding: it is kept
+in BUILD/fuzz/findings, its report is printed, and the exit code is 1. The seed of the mutations follows from the
+commit, so a commit tried again tries the same.
 
 usage: run.py BUILD_FOLDER (--runs N | --seconds S | --minimise) [--jobs N] [--targets NAME...] [--seed N]
               [--hang SECONDS]
@@ -16,7 +15,6 @@ import concurrent.futures
 import os
 import pathlib
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -75,26 +73,47 @@ def table(rows):
     return "\n".join(lines)
 
 
-def minimise(target, build):
-    """Of what was found, takes files that add coverage into the repository's corpus, small ones first, as many as may be; seeds and regressions stay."""
-    corpus = HERE / "corpus" / target
+def features_of_files(target, build, folders):
+    """What each file of the folders reaches, as libFuzzer's numbers of features."""
     with tempfile.TemporaryDirectory() as folder:
-        kept, new = pathlib.Path(folder) / "kept", pathlib.Path(folder) / "new"
-        kept.mkdir()
-        for file in corpus.iterdir():
-            if file.name.startswith(("seed-", "regression-")):
-                shutil.copy(file, kept)
-        named = {file.name for file in kept.iterdir()}
-        subprocess.run([build / "fuzz" / f"fuzz_{target}", "-merge=1", kept, corpus, build / "fuzz/corpus" / target],
-                       check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        for file in corpus.iterdir():
-            if file.name not in named:
-                file.unlink()
-        found = sorted((file for file in kept.iterdir() if file.name not in named), key=lambda file:
-                       (file.stat().st_size, file.name))
-        for number, file in enumerate(found[:MOST_FILES]):
-            if sum(each.stat().st_size for each in found[:number + 1]) <= MOST_CORPUS_BYTES:
-                shutil.copy(file, corpus)
+        control, unused = pathlib.Path(folder) / "control", pathlib.Path(folder) / "unused"
+        unused.mkdir()
+        subprocess.run([build / "fuzz" / f"fuzz_{target}", "-set_cover_merge=1", f"-merge_control_file={control}",
+                        unused, *folders], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        count, _, *lines = control.read_text().splitlines()  # the number of files, their names, what each reaches
+    files = [pathlib.Path(line) for line in lines[:int(count)]]
+    rows = [line.split() for line in lines[int(count):]]
+    return {files[int(row[1])]: set(row[2:]) for row in rows if row[0] == "FT"}
+
+
+def stays(file):
+    return file.name.startswith(("seed-", "regression-"))
+
+
+def minimise(target, build):
+    """Chooses anew which found files the repository's corpus has: greedily those that reach the most for the room that
+    they take. Seeds and regressions stay."""
+    corpus = HERE / "corpus" / target
+    features = features_of_files(target, build, [corpus, build / "fuzz/corpus" / target])
+    reached = set().union(*(features[file] for file in features if stays(file)))
+    bytes_of = {file: file.read_bytes() for file in features if not stays(file)}
+    chosen, room = {}, MOST_CORPUS_BYTES
+
+    def worth(file):
+        return len(features[file] - reached) / (1 / MOST_FILES + len(bytes_of[file]) / MOST_CORPUS_BYTES)
+
+    while len(chosen) < MOST_FILES:
+        best = max((file for file in bytes_of if len(bytes_of[file]) <= room), key=worth, default=None)
+        if best is None or worth(best) == 0:
+            break
+        chosen[best.name] = bytes_of[best]
+        room -= len(bytes_of[best])
+        reached |= features[best]
+    for file in corpus.iterdir():
+        if not stays(file):
+            file.unlink()
+    for name, contents in chosen.items():
+        (corpus / name).write_bytes(contents)
     print(
         f"{target}: {len(list(corpus.iterdir()))} files, "
         f"{sum(file.stat().st_size for file in corpus.iterdir()):,} bytes"
