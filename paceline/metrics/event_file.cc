@@ -10,6 +10,7 @@
 #include <climits>
 
 #include "paceline/core/check.h"
+#include "paceline/core/wire.h"
 
 namespace paceline {
 namespace {
@@ -29,12 +30,6 @@ constexpr std::array<uint32_t, 256> kCrcTable = [] {
 // TFRecord's own masking: the CRC of data that holds CRCs would otherwise be weak.
 uint32_t masked_crc(std::string_view bytes) { return std::rotr(crc32c(bytes), 15) + 0xa282ead8u; }
 
-std::string little_endian(uint64_t value, int bytes) {
-  std::string text;
-  for (int i = 0; i < bytes; ++i) text += static_cast<char>(value >> (8 * i));
-  return text;
-}
-
 // Protobuf's wire encoding: each field is its number and wire type, then the value.
 enum WireType { kVarint = 0, kFixed64 = 1, kLengthDelimited = 2, kFixed32 = 5 };
 
@@ -47,12 +42,8 @@ std::string key(int field, WireType type) { return varint(static_cast<uint64_t>(
 std::string integer_field(int field, int64_t value) {
   return key(field, kVarint) + varint(static_cast<uint64_t>(value));
 }
-std::string double_field(int field, double value) {
-  return key(field, kFixed64) + little_endian(std::bit_cast<uint64_t>(value), 8);
-}
-std::string float_field(int field, float value) {
-  return key(field, kFixed32) + little_endian(std::bit_cast<uint32_t>(value), 4);
-}
+std::string double_field(int field, double value) { return key(field, kFixed64) + wire_bytes(value); }
+std::string float_field(int field, float value) { return key(field, kFixed32) + wire_bytes(value); }
 std::string bytes_field(int field, std::string_view bytes) {  // a string, or a message inside another
   return key(field, kLengthDelimited) + varint(bytes.size()) + std::string(bytes);
 }
@@ -87,8 +78,8 @@ uint32_t crc32c(std::string_view bytes) {
 }
 
 std::string tf_record(std::string_view data) {
-  const std::string length = little_endian(data.size(), 8);
-  return length + little_endian(masked_crc(length), 4) + std::string(data) + little_endian(masked_crc(data), 4);
+  const std::string length = wire_bytes(uint64_t{data.size()});
+  return length + wire_bytes(masked_crc(length)) + std::string(data) + wire_bytes(masked_crc(data));
 }
 
 EventFile::EventFile(const std::filesystem::path& folder, double wall_time_seconds, int64_t purge_step)

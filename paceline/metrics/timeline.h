@@ -14,6 +14,7 @@
 #include <mutex>
 #include <span>
 #include <string>
+#include <tuple>
 #include <variant>
 #include <vector>
 
@@ -24,6 +25,10 @@ struct TimelineArgument {
   std::variant<int64_t, double, std::string> value;
 
   bool operator==(const TimelineArgument&) const = default;
+  template <class Self>
+  static auto fields(Self& self) {
+    return std::tie(self.name, self.value);
+  }
 };
 
 // On a track, an event lies within another or beside it: viewers draw one that straddles another's end wrongly.
@@ -36,6 +41,10 @@ struct TimelineEvent {
   std::vector<TimelineArgument> arguments;
 
   bool operator==(const TimelineEvent&) const = default;
+  template <class Self>
+  static auto fields(Self& self) {
+    return std::tie(self.name, self.category, self.track, self.begin_ns, self.end_ns, self.arguments);
+  }
 };
 
 // Any thread may call anything. add() takes some 150 ns, mostly for the event's strings.
@@ -70,6 +79,10 @@ struct RankTimeline {
   uint64_t dropped = 0;
 
   bool operator==(const RankTimeline&) const = default;
+  template <class Self>
+  static auto fields(Self& self) {
+    return std::tie(self.rank, self.host, self.wall_offset_ns, self.events, self.dropped);
+  }
 };
 
 // This host's, now: the best of several readings, because one may be interrupted between the two clocks.

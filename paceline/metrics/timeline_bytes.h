@@ -1,4 +1,4 @@
-// A rank's timeline as bytes, to be sent to rank 0: texts once each, times as differences; about 20 bytes an event.
+// A rank's timeline as bytes, to be sent to rank 0: about 100 bytes an event.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@ namespace paceline {
 
 std::string to_bytes(const RankTimeline& timeline);
 
-// The inverse. Throws DataError, which says where, for bytes that are cut off or damaged.
+// The inverse. Throws DataError, with the reason, for bytes that are cut off or damaged.
 RankTimeline timeline_from(std::string_view bytes);
 
 }  // namespace paceline

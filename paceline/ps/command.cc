@@ -2,78 +2,55 @@
 
 #include <fmt/format.h>
 
-#include <bit>
 #include <cmath>
+#include <cstring>
 
+#include "paceline/core/check.h"
 #include "paceline/core/error.h"
+#include "paceline/core/wire.h"
 
 namespace paceline {
 namespace {
 
-// index, sequence, kind, worker, version, samples, rate, factor, format: eight bytes each but for kind and worker.
 constexpr uint64_t kFormat = 1;
 constexpr uint64_t kMost = uint64_t{1} << 53;  // what a double holds exactly; no run counts further
-
-class Writer {
- public:
-  explicit Writer(std::span<std::byte, kCommandBytes> bytes) : next_(bytes.data()) {}
-  void put(uint64_t value, int bytes) {
-    for (int i = 0; i < bytes; ++i) *next_++ = static_cast<std::byte>(value >> (8 * i));
-  }
-
- private:
-  std::byte* next_;
-};
-
-class Reader {
- public:
-  explicit Reader(std::span<const std::byte, kCommandBytes> bytes) : next_(bytes.data()) {}
-  uint64_t take(int bytes) {
-    uint64_t value = 0;
-    for (int i = 0; i < bytes; ++i) value |= std::to_integer<uint64_t>(*next_++) << (8 * i);
-    return value;
-  }
-
- private:
-  const std::byte* next_;
-};
 
 void refuse_if(bool wrong, const char* what) {
   if (wrong) throw PeerError(fmt::format("these bytes are no command: {}; do all servers run the same version?", what));
 }
 
+// Eight bytes each but for kind and worker, which have four.
+template <class Io, class C>
+void fields(Io& io, C& command, uint32_t& kind, uint64_t& format) {
+  auto& decision = command.decision;
+  io.values(command.index, command.sequence, kind, decision.worker, decision.version, decision.samples, decision.rate,
+            decision.factor, format);
+}
+
 }  // namespace
 
 std::array<std::byte, kCommandBytes> to_bytes(const Command& command) {
+  auto kind = static_cast<uint32_t>(command.decision.kind);
+  uint64_t format = kFormat;
+  WireWriter writer;
+  fields(writer, command, kind, format);
   std::array<std::byte, kCommandBytes> bytes;
-  Writer writer(bytes);
-  writer.put(command.index, 8);
-  writer.put(command.sequence, 8);
-  writer.put(static_cast<uint64_t>(command.decision.kind), 4);
-  writer.put(static_cast<uint32_t>(command.decision.worker), 4);
-  writer.put(command.decision.version, 8);
-  writer.put(command.decision.samples, 8);
-  writer.put(std::bit_cast<uint64_t>(command.decision.rate), 8);
-  writer.put(std::bit_cast<uint64_t>(command.decision.factor), 8);
-  writer.put(kFormat, 8);
+  const std::string wire = writer.take();
+  CHECK_EQ(wire.size(), bytes.size());
+  std::memcpy(bytes.data(), wire.data(), bytes.size());
   return bytes;
 }
 
 Command command_from(std::span<const std::byte, kCommandBytes> bytes) {
   using Kind = Decision::Kind;
-  Reader reader(bytes);
   Command command;
   Decision& decision = command.decision;
-  command.index = reader.take(8);
-  command.sequence = reader.take(8);
-  const uint64_t kind = reader.take(4);
-  decision.worker = static_cast<int32_t>(static_cast<uint32_t>(reader.take(4)));
-  decision.version = reader.take(8);
-  decision.samples = reader.take(8);
-  decision.rate = std::bit_cast<double>(reader.take(8));
-  decision.factor = std::bit_cast<double>(reader.take(8));
-  refuse_if(reader.take(8) != kFormat, "another format");
-  refuse_if(kind > static_cast<uint64_t>(Kind::release), "of an unknown kind");
+  uint32_t kind = 0;
+  uint64_t format = 0;
+  WireReader reader({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+  fields(reader, command, kind, format);
+  refuse_if(format != kFormat, "another format");
+  refuse_if(kind > static_cast<uint32_t>(Kind::release), "of an unknown kind");
   decision.kind = static_cast<Kind>(kind);
   refuse_if(command.index == 0 || command.index > kMost, "its number is out of range");
   refuse_if(decision.version > kMost || decision.samples > kMost, "a version or count of samples is out of range");

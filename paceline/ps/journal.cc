@@ -6,24 +6,24 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
-#include <bit>
 #include <cerrno>
 #include <charconv>
 #include <cstring>
-#include <span>
+#include <string>
 #include <string_view>
 #include <utility>
 
+#include "paceline/core/check.h"
 #include "paceline/core/error.h"
 #include "paceline/core/file.h"
+#include "paceline/core/wire.h"
 
 namespace paceline {
 namespace {
 
 constexpr size_t kRecordBytes = 112;  // kind and worker of four bytes, twelve values and a checksum of eight
+constexpr size_t kSumBytes = 8;       // of these, or before a snapshot
 constexpr std::string_view kStateMark = "paceline coordinator 1\n";
-using Record = std::array<char, kRecordBytes>;
 
 // FNV-1a; `seed` makes a record at another place, or of another file, a wrong one.
 uint64_t checksum(uint64_t seed, std::string_view bytes) {
@@ -34,59 +34,34 @@ uint64_t checksum(uint64_t seed, std::string_view bytes) {
 
 uint64_t seed_of(uint64_t number, uint64_t record) { return number * 0x9e3779b97f4a7c15 + record; }
 
-void put(char*& at, uint64_t value, int bytes = 8) {
-  for (int i = 0; i < bytes; ++i) *at++ = static_cast<char>(value >> (8 * i));
+template <class Io, class T>
+void fields(Io& io, T& event, uint32_t& kind) {
+  io.values(kind, event.worker, event.time_ns, event.incarnation);
+  io.values(event.push.sequence, event.push.version, event.push.samples, event.push.rate);
+  io.values(event.noise.samples, event.noise.samples_squared, event.noise.mean_norm2, event.noise.spread);
+  io.values(event.noise_version, event.noise_index);
 }
 
-uint64_t take(const char*& at, int bytes = 8) {
-  uint64_t value = 0;
-  for (int i = 0; i < bytes; ++i) value |= uint64_t{static_cast<unsigned char>(*at++)} << (8 * i);
-  return value;
-}
-
-Record record_of(const CoordinatorEvent& event, uint64_t seed) {
-  Record record;
-  char* at = record.data();
-  put(at, static_cast<uint64_t>(event.kind), 4);
-  put(at, static_cast<uint32_t>(event.worker), 4);
-  put(at, static_cast<uint64_t>(event.time_ns));
-  put(at, event.incarnation);
-  put(at, event.push.sequence);
-  put(at, event.push.version);
-  put(at, event.push.samples);
-  put(at, std::bit_cast<uint64_t>(event.push.rate));
-  put(at, std::bit_cast<uint64_t>(event.noise.samples));
-  put(at, std::bit_cast<uint64_t>(event.noise.samples_squared));
-  put(at, std::bit_cast<uint64_t>(event.noise.mean_norm2));
-  put(at, std::bit_cast<uint64_t>(event.noise.spread));
-  put(at, event.noise_version);
-  put(at, event.noise_index);
-  put(at, checksum(seed, {record.data(), kRecordBytes - 8}));
+std::string record_of(const CoordinatorEvent& event, uint64_t seed) {
+  auto kind = static_cast<uint32_t>(event.kind);
+  WireWriter writer;
+  fields(writer, event, kind);
+  std::string record = writer.take();
+  record += wire_bytes(checksum(seed, record));
+  CHECK_EQ(record.size(), kRecordBytes);
   return record;
 }
 
 // Nothing for bytes that are no record.
 std::optional<CoordinatorEvent> event_from(std::string_view record, uint64_t seed) {
-  const char* sum = record.data() + kRecordBytes - 8;
-  if (take(sum) != checksum(seed, record.substr(0, kRecordBytes - 8))) return std::nullopt;
-  const char* at = record.data();
+  const std::string_view bytes = record.substr(0, kRecordBytes - kSumBytes);
+  if (record.substr(bytes.size()) != wire_bytes(checksum(seed, bytes))) return std::nullopt;
   CoordinatorEvent event;
-  const uint64_t kind = take(at, 4);
-  if (kind > static_cast<uint64_t>(CoordinatorEvent::Kind::observe)) return std::nullopt;
+  uint32_t kind = 0;
+  WireReader reader(bytes);
+  fields(reader, event, kind);
+  if (kind > static_cast<uint32_t>(CoordinatorEvent::Kind::observe)) return std::nullopt;
   event.kind = static_cast<CoordinatorEvent::Kind>(kind);
-  event.worker = static_cast<int32_t>(static_cast<uint32_t>(take(at, 4)));
-  event.time_ns = static_cast<int64_t>(take(at));
-  event.incarnation = take(at);
-  event.push.sequence = take(at);
-  event.push.version = take(at);
-  event.push.samples = take(at);
-  event.push.rate = std::bit_cast<double>(take(at));
-  event.noise.samples = std::bit_cast<double>(take(at));
-  event.noise.samples_squared = std::bit_cast<double>(take(at));
-  event.noise.mean_norm2 = std::bit_cast<double>(take(at));
-  event.noise.spread = std::bit_cast<double>(take(at));
-  event.noise_version = take(at);
-  event.noise_index = take(at);
   return event;
 }
 
@@ -188,10 +163,10 @@ JournalContents Journal::recover() const {
   JournalContents contents;
   if (number_ > 0) {
     const std::string text = read_file(state_path(number_));
-    const char* sum = text.data() + kStateMark.size();
-    const size_t beginning = kStateMark.size() + 8;
+    const size_t beginning = kStateMark.size() + kSumBytes;
     if (text.size() < beginning || !text.starts_with(kStateMark) ||
-        take(sum) != checksum(number_, std::string_view(text).substr(beginning)))
+        text.substr(kStateMark.size(), kSumBytes) !=
+            wire_bytes(checksum(number_, std::string_view(text).substr(beginning))))
       throw FileError(
           fmt::format("the snapshot '{}' is damaged: start from a checkpoint", state_path(number_).string()));
     contents.state = text.substr(beginning);
@@ -201,7 +176,7 @@ JournalContents Journal::recover() const {
 }
 
 void Journal::append(const CoordinatorEvent& event) {
-  const Record record = record_of(event, seed_of(number_, records_));
+  const std::string record = record_of(event, seed_of(number_, records_));
   for (size_t written = 0; written < kRecordBytes;) {
     const ssize_t now = ::write(descriptor_, record.data() + written, kRecordBytes - written);
     if (now < 0 && errno == EINTR) continue;
@@ -219,12 +194,7 @@ void Journal::append(const CoordinatorEvent& event) {
 
 void Journal::snapshot(const std::string& state) {
   const uint64_t next = number_ + 1;
-  std::string text(kStateMark);
-  std::array<char, 8> sum;
-  char* at = sum.data();
-  put(at, checksum(next, state));
-  text.append(sum.data(), sum.size());
-  text += state;
+  const std::string text = std::string(kStateMark) + wire_bytes(checksum(next, state)) + state;
   // The next journal first: where that fails, or the state does not get its name, nothing has changed.
   const int opened = open_file(journal_path(next));
   try {

@@ -25,6 +25,7 @@
 namespace paceline {
 
 enum class PeerRole : uint8_t { worker, observer, shard };
+constexpr PeerRole last_of(PeerRole) { return PeerRole::shard; }
 
 inline constexpr uint32_t kServerProtocol = 2;
 

@@ -162,7 +162,7 @@ TEST(Protocol, WhatIsOutOfRangeIsRefused) {
   };
   EXPECT_EQ(hello([](HelloHead&) {}), "");
   EXPECT_THAT(hello([](HelloHead& h) { h.protocol = 1; }), HasSubstr("protocol 1"));
-  EXPECT_THAT(hello([](HelloHead& h) { h.role = static_cast<PeerRole>(3); }), HasSubstr("role"));
+  EXPECT_THAT(hello([](HelloHead& h) { h.role = static_cast<PeerRole>(3); }), HasSubstr("unknown kind"));
   EXPECT_THAT(hello([](HelloHead& h) { h.id = -1; }), HasSubstr("negative"));
   EXPECT_THAT(hello([](HelloHead& h) { h.fingerprint.pop_back(); }), HasSubstr("fingerprint"));
   EXPECT_THAT(hello([](HelloHead& h) { h.fingerprint[3] = 'G'; }), HasSubstr("fingerprint"));

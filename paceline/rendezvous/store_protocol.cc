@@ -16,7 +16,7 @@ std::string prove(const Secret& secret, const char* end, const std::string& serv
 }
 
 std::string encode_head(FrameKind kind, size_t field_bytes) {
-  return Writer().put(static_cast<uint32_t>(field_bytes + 1)).put(kind).take();
+  return wire_bytes(static_cast<uint32_t>(field_bytes + 1), kind);
 }
 
 }  // namespace
@@ -29,7 +29,7 @@ std::string server_proof(const Secret& secret, const std::string& server_nonce, 
 }
 
 std::string encode_value_head(uint64_t request, size_t value_bytes) {
-  const std::string before = Writer().put(request).put(static_cast<uint32_t>(value_bytes)).take();
+  const std::string before = wire_bytes(request, static_cast<uint32_t>(value_bytes));
   return encode_head(FrameKind::value, before.size() + value_bytes) + before;
 }
 
@@ -51,7 +51,7 @@ std::optional<Frame> FrameReader::next() {
   const std::string_view left = std::string_view(input_).substr(begin_);
   if (left.size() < kHeadBytes) return {};
   uint32_t bytes = 0;
-  Reader(left).get(bytes);
+  WireReader(left).values(bytes);
   if (bytes < 1 || bytes > most_bytes_) throw ProtocolError(fmt::format("a frame of {} bytes", bytes));
   const auto kind = static_cast<uint8_t>(left[4]);
   if (kind > static_cast<uint8_t>(FrameKind::news)) throw ProtocolError(fmt::format("a frame of kind {}", kind));

@@ -1,5 +1,5 @@
 // What StoreServer and StoreClient say to each other. A frame: its length (4 bytes, of what follows), its kind (1
-// byte), the message's fields (wire.h).
+// byte), the message's fields (core/wire.h).
 //
 //   server: Challenge            a nonce
 //   client: Hello                who it is, its own nonce, and the proof that it knows the secret
@@ -10,9 +10,9 @@
 
 #include <optional>
 
+#include "paceline/core/wire.h"
 #include "paceline/rendezvous/secret.h"
 #include "paceline/rendezvous/store_client.h"
-#include "paceline/rendezvous/wire.h"
 
 namespace paceline {
 
@@ -206,18 +206,14 @@ std::string encode_frame(FrameKind kind, std::string fields);
 
 template <class Message>
 std::string encode(const Message& message) {
-  return encode_frame(Message::kKind, Writer().put(message).take());
+  return encode_frame(Message::kKind, wire_bytes(message));
 }
 
 // Throws ProtocolError: another kind of frame, or not its fields.
 template <class Message>
 Message decode(const Frame& frame) {
   if (frame.kind != Message::kKind) throw ProtocolError("a message that makes no sense here");
-  Message message;
-  Reader reader(frame.fields);
-  reader.get(message);
-  reader.finish();
-  return message;
+  return wire_value<Message>(frame.fields);
 }
 
 // Cuts what comes in into frames. A length is checked before anything is kept for it.

@@ -2,8 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <array>
-
 namespace paceline {
 namespace {
 
@@ -91,26 +89,6 @@ TEST(StoreProtocol, ProofsOfTheTwoEndsDiffer) {
   const Hello other{"nonce", 1, 2, false, {}};
   EXPECT_NE(client_proof(secret, "n", hello), client_proof(secret, "n", other));
   EXPECT_NE(client_proof(secret, "n", hello), client_proof(secret, "m", hello));
-}
-
-// Counts how many there were.
-struct Large {
-  static inline int made = 0;
-  std::array<uint64_t, 10> words = {};
-  Large() { ++made; }
-  template <class Self>
-  static auto fields(Self& self) {
-    return std::apply([](auto&... word) { return std::tie(word...); }, self.words);
-  }
-};
-
-TEST(StoreProtocol, AListMakesRoomForWhatHasComeAndNotForWhatItClaims) {
-  Large::made = 0;
-  std::vector<Large> list;
-  const std::string bytes =
-      Writer().put(uint32_t{900}).take() + std::string(1000, '\0');  // of 80 bytes each: 12 and a half
-  EXPECT_THROW(Reader(bytes).get(list), ProtocolError);
-  EXPECT_EQ(Large::made, 13);
 }
 
 TEST(FrameReader, CutsAStreamOfAnyPiecesIntoFrames) {
