@@ -103,11 +103,11 @@ void write_server() {
   write_head("staged", StagedHead{1, news});
   write_head("report", ReportHead{{7, {64, 2048, 0.5, 0.25}}, {1000, 2000, 0.5}});
   write_head("norms", NormsHead{7, {{1.0, 2.0}, {3.0, 4.0}}});
-  write_head("whole_norms", WholeNormsHead{7, {{1.0, 2.0}}});
+  write_head("whole_norms", WholeNormsHead{7});
   write_head("forget", ForgetHead{1});
   write_head("observe", ObserveHead{true, false});
   write_head("snapshot", SnapshotHead{3, 7, 3, 0.1, "weights", 0, 10, true});
-  write_head("news", NewsHead{7, 1000, 3, false, R"({"gap":1,"staleness":{"0":3}})"});
+  write_head("news", NewsHead{7, 1000, 3, 0, false, R"({"gap":1,"staleness":{"0":3}})"});
   const char* codecs[] = {"fp16", "bf16", "int8", "onebit"};
   std::vector<float> values(300);
   for (size_t i = 0; i < values.size(); ++i) values[i] = 0.01f * static_cast<float>(i) - 1;
