@@ -1,5 +1,5 @@
-// none: gradients travel as they are. For those who measure codecs or choose one by name; training sums without a
-// codec.
+// none: gradients travel as they are. Recipes and benchmarks name it like the other codecs. `paceline train` and the
+// parameter server pack nothing with it: they send the floats themselves.
 #include <cstring>
 
 #include "paceline/codecs/builtin.h"
