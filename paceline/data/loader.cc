@@ -10,12 +10,6 @@
 namespace paceline {
 namespace {
 
-std::shared_ptr<const Dataset> not_empty(std::shared_ptr<const Dataset> dataset) {
-  CHECK_TRUE(dataset != nullptr, "a loader needs a data set");
-  if (dataset->size() == 0) throw DataError("the data set holds no samples");
-  return dataset;
-}
-
 LoaderOptions checked(LoaderOptions options) {
   CHECK_GT(options.ranks, 0);
   CHECK_GE(options.rank, 0);
@@ -43,16 +37,6 @@ size_t largest_share_of(const LoaderOptions& options, uint64_t data_size) {
   return largest_share(largest_batch, options.fill.largest(), options.ranks);
 }
 
-LabelledImage checked_sample(const Dataset& dataset, size_t index, std::span<uint8_t> scratch) {
-  const LabelledImage sample = {dataset.image(index, scratch), dataset.label(index)};
-  const size_t elements = dataset.shape().elements();
-  if (sample.bytes.size() != elements || sample.label < 0 || sample.label >= dataset.classes()) [[unlikely]] {
-    throw DataError(fmt::format("sample {}: expected {} bytes and a label below {}, found {} bytes and label {}", index,
-                                elements, dataset.classes(), sample.bytes.size(), sample.label));
-  }
-  return sample;
-}
-
 template <class T>
 std::shared_ptr<T[]> Loader::zeros(size_t count) const {
   const std::shared_ptr<void> memory =
@@ -64,17 +48,14 @@ std::shared_ptr<T[]> Loader::zeros(size_t count) const {
 
 Loader::Loader(std::shared_ptr<const Dataset> dataset, Normalisation normalisation, LoaderOptions options,
                uint64_t cursor_samples)
-    : dataset_(not_empty(std::move(dataset))),
-      options_(checked(std::move(options))),
-      shape_(dataset_->shape()),
-      sampler_(options_.seed, dataset_->size(), options_.shuffle),
-      transform_(shape_, normalisation, options_.augmentation),
+    : options_(checked(std::move(options))),
+      reader_(std::move(dataset), normalisation, options_.augmentation, options_.seed, options_.shuffle),
       cursor_samples_(cursor_samples) {
-  capacity_ = largest_share_of(options_, dataset_->size());
+  capacity_ = largest_share_of(options_, reader_.data_size());
 
   slots_.resize(static_cast<size_t>(options_.prefetch_batches + options_.held_batches));
   for (Slot& slot : slots_) {
-    slot.images = zeros<float>(capacity_ * shape_.elements());
+    slot.images = zeros<float>(capacity_ * shape().elements());
     slot.labels = zeros<int64_t>(capacity_);
     slot.batch.slot = static_cast<int>(&slot - slots_.data());
     slot.batch.images = slot.images.get();
@@ -83,7 +64,7 @@ Loader::Loader(std::shared_ptr<const Dataset> dataset, Normalisation normalisati
 
   threads_.reserve(static_cast<size_t>(options_.threads));
   for (int i = 0; i < options_.threads; ++i) {
-    threads_.emplace_back([this, scratch = std::vector<uint8_t>(shape_.elements())](std::stop_token stop) mutable {
+    threads_.emplace_back([this, scratch = std::vector<uint8_t>(shape().elements())](std::stop_token stop) mutable {
       prepare_batches(std::move(stop), scratch);
     });
   }
@@ -120,7 +101,7 @@ void Loader::prepare_batches(std::stop_token stop, std::span<uint8_t> scratch) {
     slot_free_.wait(lock, stop, [&] { return claimed_ < released_ + slots_.size(); });
     if (stop.stop_requested()) return;
     Slot& slot = slots_[claimed_++ % slots_.size()];
-    const BatchRange global = next_batch(cursor_samples_, dataset_->size(), options_.global_batch);
+    const BatchRange global = next_batch(cursor_samples_, reader_.data_size(), options_.global_batch);
     cursor_samples_ += global.size();
     lock.unlock();
 
@@ -138,23 +119,12 @@ void Loader::prepare_batches(std::stop_token stop, std::span<uint8_t> scratch) {
 }
 
 void Loader::fill(Slot& slot, BatchRange global, std::span<uint8_t> scratch) const {
-  const BatchRange mine = share_of(global, options_, dataset_->size());
+  const BatchRange mine = share_of(global, options_, reader_.data_size());
   slot.batch.epoch = global.epoch;
   slot.batch.position = global.begin;
   slot.batch.global_count = global.size();
   slot.batch.count = mine.size();
-
-  const RandomKey epoch_key = RandomKey(options_.seed).with(global.epoch);
-  const EpochOrder order = sampler_.order(global.epoch);
-  float* image = slot.batch.images;
-  int64_t* label = slot.batch.labels;
-  for (uint64_t position = mine.begin; position < mine.end; ++position) {
-    const uint64_t index = order(position);
-    const LabelledImage sample = checked_sample(*dataset_, index, scratch);
-    transform_(sample.bytes, epoch_key.with(index), image);
-    image += shape_.elements();
-    *label++ = sample.label;
-  }
+  reader_.read(mine, scratch, slot.batch.images, slot.batch.labels);
 }
 
 }  // namespace paceline

@@ -19,9 +19,7 @@
 #include <thread>
 #include <vector>
 
-#include "paceline/data/dataset.h"
-#include "paceline/data/sampler.h"
-#include "paceline/data/transforms.h"
+#include "paceline/data/sample_reader.h"
 
 namespace paceline {
 
@@ -52,13 +50,6 @@ struct LoaderOptions {
 BatchRange share_of(BatchRange global, const LoaderOptions& options, uint64_t data_size);
 size_t largest_share_of(const LoaderOptions& options, uint64_t data_size);
 
-// One sample, or a DataError that says what is wrong with it.
-struct LabelledImage {
-  std::span<const uint8_t> bytes;  // as Dataset::image()
-  int64_t label;
-};
-LabelledImage checked_sample(const Dataset& dataset, size_t index, std::span<uint8_t> scratch);
-
 // Allocates nothing per batch. next() is for one thread at a time.
 class Loader {
  public:
@@ -78,7 +69,7 @@ class Loader {
   size_t slot_capacity() const { return capacity_; }                  // samples per slot, the same on every rank
   float* slot_images(int slot) { return slots_[slot].images.get(); }  // 64-byte aligned, as are the labels
   int64_t* slot_labels(int slot) { return slots_[slot].labels.get(); }
-  ImageShape shape() const { return shape_; }
+  ImageShape shape() const { return reader_.shape(); }
 
   // Total time that next() was blocked: more than a little means that the data is the bottleneck.
   int64_t waited_ns() const { return waited_ns_; }
@@ -98,11 +89,8 @@ class Loader {
   void prepare_batches(std::stop_token stop, std::span<uint8_t> scratch);
   void fill(Slot& slot, BatchRange global, std::span<uint8_t> scratch) const;
 
-  const std::shared_ptr<const Dataset> dataset_;
   const LoaderOptions options_;
-  const ImageShape shape_;
-  const Sampler sampler_;
-  const Transform transform_;
+  const SampleReader reader_;
   size_t capacity_ = 0;
   std::vector<Slot> slots_;  // batch number n lives in slot n modulo slots()
 

@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "paceline/data/loader.h"
+#include "paceline/data/sample_reader.h"
 #include "paceline/train/batches.h"
 
 namespace paceline {
@@ -20,11 +20,7 @@ class LeaseSamples {
   TrainingBatch load(const BatchRange& range);
 
  private:
-  std::shared_ptr<const Dataset> dataset_;
-  ImageShape shape_;
-  uint64_t seed_;
-  Sampler sampler_;
-  Transform transform_;
+  SampleReader reader_;
   torch::Device device_;
   std::vector<uint8_t> scratch_;
   torch::Tensor images_, labels_;  // on the host; grow as needed
