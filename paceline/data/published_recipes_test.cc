@@ -49,6 +49,19 @@ TEST(PublishedRecipes, AllOfThemHavePhases) {
   EXPECT_GE(files, 20);
 }
 
+// Their results were measured with residual blocks that begin as the identity, which is no default.
+TEST(PublishedRecipes, ResidualBlocksBeginAsTheIdentityWhereTheyWereMeasuredSo) {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(PACELINE_SOURCE_DIR "/recipes"))
+    if (entry.path().extension() == ".toml" && read_recipe(entry.path()).model.zero_gamma)
+      names.push_back(entry.path().stem());
+  EXPECT_THAT(names, testing::UnorderedElementsAre("cifar10_94", "cifar10_resnet20", "goyal", "lu_exponential",
+                                                   "lu_hybrid", "mikami_exp1", "mikami_exp1_warmup12", "mikami_exp2",
+                                                   "mikami_exp3", "mikami_exp4", "mikami_reference", "mlperf_3200",
+                                                   "mlperf_32768", "mlperf_57344", "mlperf_8192", "zhang_resnet101",
+                                                   "zhang_resnet34", "zhang_resnet50"));
+}
+
 // Mikami, table 3: local batch x active ranks from an epoch on, and the steps that 1,281,167 images make of it.
 struct MikamiPhase {
   double from;
