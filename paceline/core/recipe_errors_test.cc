@@ -111,6 +111,8 @@ TEST(RecipeErrors, OutOfRange) {
        "r.toml:2:10: batch.global: 9223372036854775807 is out of range (allowed: 1 to 1000000000)"},
       {"[schedule]\nmilestones = [3, -1]\n",
        "r.toml:2:18: schedule.milestones: -1 is out of range (allowed: > 0 and <= 1000000)"},
+      {"[sync]\nslowdown = [1, 101]\n", "r.toml:2:16: sync.slowdown: 101 is out of range (allowed: 1 to 100)"},
+      {"[sync]\nslowdown = [0.5]\n", "r.toml:2:13: sync.slowdown: 0.5 is out of range (allowed: 1 to 100)"},
       {"[comm]\nbucket_bytes = -1\n", "r.toml:2:16: comm.bucket_bytes: -1 is out of range (allowed: 0 to 1024GiB)"},
       {"[comm]\nbucket_bytes = \"2048GiB\"\n",
        "r.toml:2:16: comm.bucket_bytes: \"2048GiB\" is out of range (allowed: 0 to 1024GiB)"},
