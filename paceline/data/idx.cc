@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
+#include <string_view>
 #include <system_error>
 #include <utility>
 
@@ -16,8 +18,9 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr uint8_t kUnsignedByte = 8;
-constexpr uint64_t kMaxFileBytes = uint64_t{4} << 30;  // a hundred times MNIST
-constexpr uint64_t kMaxDeflateRatio = 1032;            // 258 bytes from two bits
+constexpr std::string_view kGrey = "-idx3-", kColour = "-idx4-";  // in names of files
+constexpr uint64_t kMaxFileBytes = uint64_t{4} << 30;             // a hundred times MNIST
+constexpr uint64_t kMaxDeflateRatio = 1032;                       // 258 bytes from two bits
 
 // The uncompressed contents of a file, from the first byte to the last.
 class ByteSource {
@@ -117,11 +120,25 @@ std::unique_ptr<ByteSource> open_source(const fs::path& path) {
   return std::make_unique<PlainSource>(std::move(contents));
 }
 
-fs::path plain_or_gzip(const fs::path& root, const std::string& name) {
-  const fs::path plain = root / name, compressed = root / (name + ".gz");
+[[noreturn]] void refuse_colour(const fs::path& path) {
+  throw DataError(fmt::format(
+      "{}: images with colour (IDX of four dimensions) are not read, only grey ones (idx3); convert them to "
+      "grey, or take a data set with colour (data.name: cifar10, cifar100, tiny_imagenet)",
+      path.string()));
+}
+
+std::optional<fs::path> plain_or_gzip_if_there(const fs::path& root, const std::string& name) {
   std::error_code ignored;  // one that cannot be looked at counts as missing
-  if (fs::exists(plain, ignored)) return plain;
-  if (fs::exists(compressed, ignored)) return compressed;
+  for (const fs::path& path : {root / name, root / (name + ".gz")})
+    if (fs::exists(path, ignored)) return path;
+  return std::nullopt;
+}
+
+fs::path plain_or_gzip(const fs::path& root, const std::string& name) {
+  if (const auto path = plain_or_gzip_if_there(root, name)) return *path;
+  if (const size_t grey = name.find(kGrey); grey != std::string::npos)
+    if (const auto colour = plain_or_gzip_if_there(root, std::string(name).replace(grey, kGrey.size(), kColour)))
+      refuse_colour(*colour);
   throw DataError(fmt::format("{}: there is neither {} nor {}.gz", root.string(), name, name));
 }
 
@@ -158,6 +175,8 @@ IdxFile read_idx(const fs::path& path, size_t dimensions) {
   }
   const std::vector<uint8_t> magic = {0, 0, kUnsignedByte, static_cast<uint8_t>(dimensions)};
   if (!std::equal(magic.begin(), magic.end(), header.begin())) {
+    const bool is_idx = std::equal(magic.begin(), magic.begin() + 3, header.begin());
+    if (is_idx && dimensions == 3 && header[3] == 4) refuse_colour(path);
     bad_data_file(path, 0,
                   fmt::format("{:02x} (IDX: unsigned bytes, {} dimensions)", fmt::join(magic, " "), dimensions),
                   fmt::format("{:02x}", fmt::join(header.begin(), header.begin() + 4, " ")));

@@ -229,6 +229,19 @@ TEST_F(MnistFamily, RefusesATestLabelThatTrainingDoesNotHave) {
               HasSubstr("t10k-labels-idx1-ubyte, byte 9: label 3 is none of the training images' (they have 0 to 2)"));
 }
 
+TEST_F(MnistFamily, SaysThatImagesWithColourAreNotRead) {
+  const auto grey = folder.path() / "train-images-idx3-ubyte";
+  write_bytes(grey, idx({1, 3, 1, 1}, {1, 2, 3}));  // four dimensions under the usual name
+  EXPECT_THAT(data_error([&] { open(); }), HasSubstr("idx3-ubyte: images with colour (IDX of four dimensions)"));
+  for (const char* const ending : {"", ".gz"}) {  // or under a name that says so
+    std::filesystem::remove(grey);
+    const auto colour = write_bytes(folder.path() / (std::string("train-images-idx4-ubyte") + ending), {});
+    EXPECT_THAT(data_error([&] { open(); }), HasSubstr("convert them to grey, or take a data set with colour"));
+    EXPECT_THAT(data_error([&] { open(); }), HasSubstr(colour.string()));
+    std::filesystem::remove(colour);
+  }
+}
+
 TEST_F(MnistFamily, NamesAMissingFile) {
   std::filesystem::remove(folder.path() / "train-labels-idx1-ubyte.gz");
   EXPECT_THAT(data_error([&] { open(); }), HasSubstr("neither train-labels-idx1-ubyte nor train-labels-idx1-ubyte.gz"));
