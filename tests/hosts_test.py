@@ -51,22 +51,25 @@ class HostsTest(unittest.TestCase):
             self.assertRegex(outcomes[rank].error, r"in group 'world\S*' cannot finish: rank \d died", outcomes)
 
     def test_a_network_that_is_cut_is_no_death(self):
+        """Rank 1 pauses on the first host; rank 0 there and rank 2 on the second one wait for it."""
         with hosts.TwoHosts() as two:
-            ranks = Ranks([PROGRAM, "gloo", "never_arrives"], 2, timeout_s=40, MASTER_ADDR=two.addresses[0],
-                          prefix_of_rank=lambda rank: two.command(rank))
+            ranks = Ranks([PROGRAM, "gloo", "never_arrives"], 3, timeout_s=40, MASTER_ADDR=two.addresses[0],
+                          prefix_of_rank=lambda rank: two.command(rank // 2))
             try:
                 connected = f"ip netns exec {two.names[1]} ss -Htn state established dst {two.addresses[0]}".split()
                 while len(subprocess.run(connected, capture_output=True,
-                                         text=True).stdout.splitlines()) < 3:  # store, watchdog, Gloo
+                                         text=True).stdout.splitlines()) < 4:  # store, watchdog, Gloo twice
                     self.assertIsNone(ranks.processes[0].poll(), "ended too early")
                 subprocess.run(["ip", "-n", two.names[1], "link", "set", "eth0", "down"], check=True)
-                outcomes = ranks.wait(until=[0])
+                outcomes = ranks.wait(until=[0, 2])
             finally:
                 ranks.close()
-            self.assertRegex(
-                outcomes[0].error,
-                r"no connection to rank 1 any more \(the network to its host is cut, or that host is down\)")
-            self.assertEqual(outcomes[0].err.count("no connection to"), 1, outcomes[0].err)
+            cut = r"any more \(the network to its host is cut, or that host is down\)"
+            self.assertRegex(outcomes[0].error, rf"no connection to rank 2 {cut}")
+            self.assertRegex(outcomes[2].error, rf"no connection to the rendezvous store at \S+ {cut}")
+            for rank in (0, 2):
+                self.assertEqual(outcomes[rank].err.count("no connection to"), 1, outcomes[rank].err)
+                self.assertNotIn("its process died", outcomes[rank].err)
 
     def test_a_host_whose_own_name_means_loopback_is_reached_all_the_same(self):
         """Debian and Ubuntu have "127.0.1.1 NAME" in /etc/hosts; torchrun and srun tell every rank the name."""
