@@ -209,6 +209,38 @@ TEST(ServerObserver, HearsNewsWithoutCommands) {
   EXPECT_EQ(observer.observe({.weights = true}).states.at("weights").size(), run.elements);
 }
 
+// A line for each of them would be longer than a message may be.
+TEST(ServerObserver, NewsOfVeryManyWorkersLeaveOutTheSingleOnes) {
+  constexpr int kWorkers = 500;
+  const MemoryFolder folder;
+  const ToyRun run = {.policy = "asp",
+                      .workers = 1,
+                      .elements = 2'000,
+                      .steps = kWorkers + 10,
+                      .share_samples = 1,
+                      .folder = folder.path()};
+  ToyServers servers(run);
+  std::vector<float> parameters(run.elements);
+  const std::vector<float> gradient(run.elements, 0.0f);
+  ServerObserver observer(run.worker(0, servers.addresses()));
+  const auto metrics = [&] { return nlohmann::json::parse(observer.observe({}).metrics); };
+  for (int id = 0; id < kWorkers; ++id) {
+    ServerWorker worker(run.worker(id, servers.addresses()));
+    const auto assignment = worker.join(parameters);
+    ASSERT_TRUE(assignment);
+    ASSERT_TRUE(worker.push(gradient, assignment->lease.range.size(), run.rate, parameters));
+    worker.leave();
+    if (id == 0) {
+      EXPECT_TRUE(metrics().contains("workers"));
+    }
+  }
+  EXPECT_LT(observer.observe({}).metrics.size(), size_t{32} * 1024);
+  const nlohmann::json many = metrics();
+  EXPECT_FALSE(many.contains("workers"));
+  EXPECT_EQ(many.at("total").at("applied"), kWorkers);
+  EXPECT_EQ(many.at("shards").size(), 1u);
+}
+
 TEST(ServerObserver, SeesOneVersionOnAllShardsWhileTrainingGoesOn) {
   const MemoryFolder folder;
   ToyRun run = {.policy = "asp", .shards = 3, .steps = 60, .folder = folder.path()};
