@@ -15,6 +15,7 @@
 #include "paceline/cli/own_ranks.h"
 #include "paceline/cli/run_choice.h"
 #include "paceline/cli/served_worker.h"
+#include "paceline/cli/train_arguments.h"
 #include "paceline/core/file.h"
 #include "paceline/core/pinning.h"
 #include "paceline/core/recipe_notes.h"
@@ -28,23 +29,6 @@
 
 namespace paceline {
 namespace {
-
-struct TrainArguments {
-  std::string program;  // as it was called, for commands that people can copy
-  std::string recipe;
-  std::vector<std::string> overrides;
-  std::string out;
-  int ranks = 0;
-  std::string engine;
-  std::string trace;
-  std::vector<std::string> servers;
-  bool restart = false;
-  bool no_restart = false;
-  ServerAccess access;
-  bool resume = false;
-  bool json = false;
-  bool quiet = false;
-};
 
 std::string command_to_resume(const TrainArguments& arguments, const RunFolder& folder) {
   std::vector<std::string> words = {arguments.program, "train", arguments.recipe};
@@ -205,10 +189,7 @@ ExitCode train(const TrainArguments& arguments, const Recipe& recipe) {
 // On a parameter server: as the chief, which starts the other processes, or as a worker that it has started.
 ExitCode train_served(const TrainArguments& arguments, Recipe recipe) {
   if (!arguments.servers.empty()) recipe.sync.servers = static_cast<int64_t>(arguments.servers.size());
-  if (arguments.no_restart && (arguments.restart || !arguments.servers.empty()))
-    throw UsageError(fmt::format("--no-restart is for servers that the run starts itself; leave it out with {}",
-                                 arguments.restart ? "--restart" : "--servers"));
-  if (!arguments.trace.empty()) throw UsageError("--trace does not go with a parameter server");
+  if (!own_worker_number()) refuse_options_without_effect_on_servers(arguments, recipe);
   ServedTrainOptions options = {.recipe_file = arguments.recipe,
                                 .overrides = arguments.overrides,
                                 .workers = std::max(arguments.ranks, 1),
@@ -259,21 +240,6 @@ ExitCode train_served(const TrainArguments& arguments, Recipe recipe) {
     desk.clear_if_nothing_began();
     throw;
   }
-}
-
-// An option without effect is refused, as a key is: a run that was meant for servers would train alone.
-void refuse_options_of_servers(const TrainArguments& arguments, const Recipe& recipe) {
-  const std::pair<bool, const char*> given[] = {
-      {!arguments.servers.empty(), "--servers"}, {!arguments.access.certs.empty(), "--certs"},
-      {arguments.access.insecure, "--insecure"}, {!arguments.access.name.empty(), "--run"},
-      {arguments.restart, "--restart"},          {arguments.no_restart, "--no-restart"}};
-  for (const auto& [is_given, option] : given)
-    if (is_given)
-      throw UsageError(fmt::format(
-          "{} is for runs on a parameter server, and sync.policy is \"{}\": choose another with --set sync.policy=bsp "
-          "(asp, ssp, easgd, drop_worker, k_sync, adaptive_k), or leave {} out{}",
-          option, recipe.sync.policy, option,
-          option == std::string_view("--restart") ? "; ranks are started again by 'paceline launch --restart'" : ""));
 }
 
 // Starts as many processes of this very command; each then finds out which rank it is.
