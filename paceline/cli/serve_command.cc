@@ -89,7 +89,7 @@ ExitCode serve_shard(const ServeArguments& arguments) {
                            .coordinator_address = arguments.coordinator,
                            .security = arguments.access.security(ServerAccess::Role::server),
                            .run = arguments.access.run(recipe),
-                           .settings = served_settings(recipe, data.train->size()),
+                           .settings = served_settings(recipe, data),
                            .codec = updates_alone(recipe) ? "none" : recipe.comm.codec,
                            .state_folder = state_folder,
                            .restart = restart,

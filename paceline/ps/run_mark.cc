@@ -69,10 +69,10 @@ RunMark take_run_mark(const std::filesystem::path& state_folder, int shard, cons
     RunMark mark = mark_from(read_file(file), file);
     const std::string difference = settings_difference(settings, mark.settings);
     if (difference.empty()) return mark;
-    throw FileError(
-        fmt::format("the state in {} is of another recipe: {}; give the recipe as it was, or begin anew with "
-                    "'paceline serve --fresh'",
-                    state_folder.string(), difference));
+    const bool of_data = is_of_the_data(difference);
+    throw FileError(fmt::format("the state in {} is of {}: {}; {}, or begin anew with 'paceline serve --fresh'",
+                                state_folder.string(), of_data ? "other training data" : "another recipe", difference,
+                                of_data ? "give the data as they were" : "give the recipe as it was"));
   }
   RunMark mark = {.settings = settings, .first_update = first_update};
   while (mark.history == 0) mark.history = std::stoull(random_hex(8), nullptr, 16);
@@ -100,5 +100,8 @@ std::string settings_difference(const std::string& here, const std::string& ther
   keys.resize(keys.size() - more);
   return fmt::format("{}{}", fmt::join(keys, ", "), more > 0 ? fmt::format(" and {} more", more) : "");
 }
+
+// Keys are in alphabetical order, and the data's come after all others.
+bool is_of_the_data(const std::string& difference) { return difference.starts_with(kDataSettings); }
 
 }  // namespace paceline

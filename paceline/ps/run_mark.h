@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <string_view>
 
 namespace paceline {
 
@@ -21,7 +22,13 @@ struct RunMark {
 RunMark take_run_mark(const std::filesystem::path& state_folder, int shard, const std::string& settings,
                       uint64_t first_update);
 
+// Keys that begin like this describe the data; the others are the recipe's.
+inline constexpr std::string_view kDataSettings = "training samples";
+
 // The keys whose lines differ, for people: "optimizer.rate (0.1 here, 0.5 there)". Empty: none.
 std::string settings_difference(const std::string& here, const std::string& there);
+
+// Whether a difference that settings_difference() has returned is one of the data alone.
+bool is_of_the_data(const std::string& difference);
 
 }  // namespace paceline

@@ -47,6 +47,18 @@ TEST(RunMark, AStateOfOtherSettingsIsRefusedWithTheKeysThatDiffer) {
               HasSubstr("is of another recipe: optimizer.rate (0.5 here, 0.1 there); give the recipe as it was"));
 }
 
+TEST(RunMark, AStateOfOtherDataIsRefused) {
+  const MemoryFolder folder;
+  const std::string settings = std::string(kSettings) + "train.seed = 1\n";
+  take_run_mark(folder.path(), 0, settings + "training samples = 9\ntraining samples, pixels and labels = a\n", 0);
+  std::ofstream(folder.path() / shard_file_name(0)) << "a state";
+  EXPECT_THAT(
+      refusal_of(folder.path(), settings + "training samples = 9\ntraining samples, pixels and labels = b\n"),
+      HasSubstr("is of other training data: training samples, pixels and labels (b here, a there); give the data as"));
+  EXPECT_THAT(refusal_of(folder.path(), std::string(kSettings) + "train.seed = 2\ntraining samples = 9\n"),
+              HasSubstr("is of another recipe: train.seed (2 here, 1 there), training samples, pixels"));
+}
+
 TEST(RunMark, AStateWhoseMarkIsDamagedIsRefused) {
   const MemoryFolder folder;
   take_run_mark(folder.path(), 0, kSettings, 0);

@@ -17,6 +17,9 @@ std::string why_not_welcome(const HelloHead& hello, const ServerIdentity& server
     return fmt::format("this is the run '{}', not '{}'; look at the addresses of the servers", server.run, hello.run);
   }
   if (const std::string keys = settings_difference(server.mark.settings, hello.settings); !keys.empty()) {
+    if (is_of_the_data(keys))
+      return fmt::format("the training data differ: {}; give servers and workers the same files (data.root may differ)",
+                         keys);
     return fmt::format("the recipe differs: {}; use the same recipe, with the same --set, everywhere", keys);
   }
   if (hello.history != 0 && hello.history != server.mark.history) {

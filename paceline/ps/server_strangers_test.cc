@@ -50,6 +50,9 @@ TEST_F(StrangersTest, AreToldWhatIsWrongWithThem) {
   wrong.settings = "optimizer.rate = 0.5\n";
   EXPECT_THAT(answer_to(wrong), HasSubstr("the recipe differs: optimizer.rate (not set here, 0.5 there)"));
   wrong = hello(0);
+  wrong.settings = "training samples, pixels and labels = digest 12\n";
+  EXPECT_THAT(answer_to(wrong), HasSubstr("the training data differ: training samples, pixels and labels (not set"));
+  wrong = hello(0);
   wrong.history = 12;
   EXPECT_THAT(answer_to(wrong), HasSubstr("has begun anew (it is at update 0 now)"));
   wrong = hello(0);

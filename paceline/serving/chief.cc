@@ -70,7 +70,7 @@ Summary Chief::run() {
   observer_ = std::make_unique<ServerObserver>(WorkerOptions{.servers = options_.servers,
                                                              .map = plan_.map,
                                                              .run = options_.run,
-                                                             .settings = served_settings(recipe_, data_.train->size()),
+                                                             .settings = served_settings(recipe_, data_),
                                                              .security = options_.security,
                                                              .patience_ms = options_.patience_ms,
                                                              .stop = options_.servers_gone,

@@ -118,7 +118,7 @@ class ChiefTest : public ::testing::Test {
   const DatasetPair data_;
   FlatModel flat_;
   const ServerPlan plan_;
-  const std::string settings_ = served_settings(recipe_, data_.train->size());
+  const std::string settings_ = served_settings(recipe_, data_);
   std::vector<float> weights_;
   std::optional<ParameterServer> server_;
 };

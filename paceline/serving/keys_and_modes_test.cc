@@ -167,7 +167,7 @@ std::string run_on_a_server(const Recipe& recipe) {
                                                         .coordinator = plan.coordinator,
                                                         .coordinator_address = shard > 0 ? addresses[0] : "",
                                                         .run = "walk",
-                                                        .settings = served_settings(recipe, data.train->size()),
+                                                        .settings = served_settings(recipe, data),
                                                         .codec = updates_alone(recipe) ? "none" : recipe.comm.codec,
                                                         .state_folder = memory.path() / "state"},
                                           std::span(weights).subspan(plan.map.first(shard), plan.map.count(shard))));

@@ -7,6 +7,8 @@
 #include <string_view>
 
 #include "paceline/core/recipe_keys.h"
+#include "paceline/data/data_digest.h"
+#include "paceline/ps/run_mark.h"
 
 namespace paceline {
 namespace {
@@ -36,8 +38,9 @@ constexpr std::array<std::string_view, 22> kOfOneProcess = {"data.root",
 
 }  // namespace
 
-std::string served_settings(const Recipe& recipe, uint64_t data_size) {
-  std::string lines = fmt::format("training samples = {}\n", data_size);
+std::string served_settings(const Recipe& recipe, const DatasetPair& data) {
+  std::string lines = fmt::format("{} = {}\n{}, pixels and labels = digest {}\n", kDataSettings, data.train->size(),
+                                  kDataSettings, training_digest(data));
   for (const DeclaredSection& section : declared_sections()) {
     for (const DeclaredKey& key : section.keys) {
       if (!key.applies.holds(recipe) || std::ranges::find(kOfOneProcess, key.full_name()) != kOfOneProcess.end())

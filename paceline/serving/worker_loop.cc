@@ -77,7 +77,7 @@ void WorkerLoop::run() {
                                 .map = plan_.map,
                                 .worker = options_.worker,
                                 .run = options_.run,
-                                .settings = served_settings(recipe_, data_.train->size()),
+                                .settings = served_settings(recipe_, data_),
                                 .codec = updates_alone(recipe_) ? "none" : recipe_.comm.codec,
                                 .security = options_.security,
                                 .patience_ms = options_.patience_ms,

@@ -9,12 +9,11 @@
 #include "paceline/collectives/group_text.h"
 #include "paceline/core/error.h"
 #include "paceline/core/sha256.h"
+#include "paceline/data/data_digest.h"
 #include "paceline/train/assemble.h"
 
 namespace paceline {
 namespace {
-
-constexpr size_t kSamples = 16;
 
 std::string sha256_of(const std::string& text) {
   Sha256 hash;
@@ -59,25 +58,12 @@ std::string size_text(const Dataset& data) {
                      data.classes());
 }
 
-void hash_samples(const Dataset& data, Sha256& hash) {
-  std::vector<uint8_t> scratch(data.shape().elements());
-  const size_t count = std::min(kSamples, data.size());
-  for (size_t i = 0; i < count; ++i) {
-    const size_t index = count == 1 ? 0 : i * (data.size() - 1) / (count - 1);  // the first and the last, too
-    const std::span<const uint8_t> pixels = data.image(index, scratch);
-    const int64_t label = data.label(index);
-    hash.update(pixels.data(), pixels.size());
-    hash.update(&label, sizeof label);
-  }
-}
-
 // A line of sizes, a line of contents.
 std::string data_text(const DatasetPair& data) {
   Sha256 hash;
   hash_samples(*data.train, hash);
   hash_samples(*data.test, hash);
-  for (const std::vector<float>* figures : {&data.normalisation.mean, &data.normalisation.deviation})
-    hash.update(figures->data(), figures->size() * sizeof(float));
+  hash_normalisation(data.normalisation, hash);
   return fmt::format("{} to train, {} to test\n{}", size_text(*data.train), size_text(*data.test), hash.hex());
 }
 
