@@ -7,7 +7,6 @@
 
 #include "paceline/core/usable_cores.h"
 #include "paceline/rendezvous/world_settings.h"
-#include "paceline/serving/worker_loop.h"
 
 namespace paceline {
 namespace {
@@ -35,27 +34,37 @@ std::optional<int> own_worker_number() {
   return text != nullptr ? std::optional<int>(std::atoi(text)) : std::nullopt;
 }
 
-void work_on_servers(const Recipe& recipe, const ServedTrainOptions& options, int worker, int place) {
-  const char* servers = std::getenv(kServersVariable);
-  const char* run = std::getenv(kRunVariable);
-  const char* checkpoint = std::getenv(kCheckpointVariable);
-  const char* here = std::getenv(kWorkersHereVariable);
-  const std::vector<std::string> addresses = servers != nullptr ? split(servers) : options.servers;
+std::optional<WorkerSeat> worker_seat(const Environment& environment) {
+  if (const auto number = environment(kWorkerVariable)) {
+    const int worker = std::atoi(number->c_str());
+    return WorkerSeat{.worker = worker, .place = worker};
+  }
+  const Identity identity = find_identity(environment);
+  if (identity.rank == 0) return std::nullopt;
+  return WorkerSeat{.worker = identity.rank, .place = identity.local_rank};
+}
+
+WorkerLoopOptions worker_loop_options(const Recipe& recipe, const ServedTrainOptions& options, const WorkerSeat& seat,
+                                      const Environment& environment) {
+  const auto servers = environment(kServersVariable), here = environment(kWorkersHereVariable);
+  return {.worker = seat.worker,
+          .workers = options.workers,
+          .place = seat.place,
+          .servers = servers ? split(*servers) : options.servers,
+          .checkpoint = environment(kCheckpointVariable).value_or(""),
+          .security = options.access.security(ServerAccess::Role::client),
+          .patience_ms = wait_timeout_ms(0, environment),
+          .run = environment(kRunVariable).value_or(options.access.run(recipe)),
+          .threads = threads_of_a_worker(recipe, here ? std::max(1, std::atoi(here->c_str())) : options.workers_here),
+          .stop = options.stop,
+          .log = options.log};
+}
+
+void work_on_servers(const Recipe& recipe, const ServedTrainOptions& options, const WorkerSeat& seat) {
+  const WorkerLoopOptions own = worker_loop_options(recipe, options, seat, process_environment());
   Recipe with_servers = recipe;  // those that are there, as for the chief
-  with_servers.sync.servers = static_cast<int64_t>(addresses.size());
-  WorkerLoop(with_servers, {.worker = worker,
-                            .workers = options.workers,
-                            .place = place,
-                            .servers = addresses,
-                            .checkpoint = checkpoint != nullptr ? checkpoint : "",
-                            .security = options.access.security(ServerAccess::Role::client),
-                            .patience_ms = wait_timeout_ms(0, process_environment()),
-                            .run = run != nullptr ? run : options.access.run(recipe),
-                            .threads = threads_of_a_worker(
-                                recipe, here != nullptr ? std::max(1, std::atoi(here)) : options.workers_here),
-                            .stop = options.stop,
-                            .log = options.log})
-      .run();
+  with_servers.sync.servers = static_cast<int64_t>(own.servers.size());
+  WorkerLoop(with_servers, own).run();
 }
 
 }  // namespace paceline

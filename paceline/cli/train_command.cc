@@ -199,9 +199,8 @@ ExitCode train_served(const TrainArguments& arguments, Recipe recipe) {
                                 .restart_servers = !arguments.no_restart,
                                 .restart_workers = arguments.restart,
                                 .access = arguments.access};
-  std::optional<int> worker = own_worker_number();
-  int place = worker.value_or(0);  // those that a chief starts are all on its machine
-  if (!worker && is_rank()) {      // every rank is a worker; the first one's process is the chief, and starts its own
+  // Every rank of a launcher is a worker; the first one's process is the chief, and starts its own worker.
+  if (!own_worker_number() && is_rank()) {
     require_ranks(arguments.ranks);
     if (arguments.servers.empty())
       throw UsageError(
@@ -212,16 +211,14 @@ ExitCode train_served(const TrainArguments& arguments, Recipe recipe) {
     options.workers_here = is_bound() ? 1 : identity.local_size;
     options.only_worker_0 = true;
     options.restart_workers |= starts_before().has_value();
-    if (identity.rank > 0) worker = identity.rank;
-    place = identity.local_rank;
   }
-  if (worker) {
+  if (const std::optional<WorkerSeat> seat = worker_seat(process_environment())) {
     const Interrupt interrupt([] {});
     Log log(stderr_console());
     log.set_level(Log::Level::warning);
     options.stop = interrupt.token();
     options.log = &log;
-    work_on_servers(recipe, options, *worker, place);
+    work_on_servers(recipe, options, *seat);
     return interrupt.token().stop_requested() ? ExitCode::interrupted : ExitCode::success;
   }
   Desk desk(arguments, recipe);

@@ -1,16 +1,13 @@
 #include "paceline/serving/worker_loop.h"
 
 #include <ATen/Parallel.h>
-#include <c10/core/impl/VirtualGuardImpl.h>
 #include <fmt/format.h>
 
 #include <cmath>
 
-#include "paceline/comm/engine_local.h"
 #include "paceline/precision/finite_check.h"
 #include "paceline/schedule/from_recipe.h"
 #include "paceline/serving/served_settings.h"
-#include "paceline/serving/worker_device.h"
 #include "paceline/train/assemble.h"
 #include "paceline/train/checkpoint.h"
 #include "paceline/train/device_settings.h"
@@ -24,23 +21,12 @@ namespace {
 constexpr int64_t kNewsEveryNs = 300'000'000;
 constexpr uint64_t kStreamedElements = 1 << 18;  // that are worth a message of their own during backward
 
-// A CUDA device becomes the current one of this thread.
-torch::Device device_of(const Recipe& recipe, int place) {
-  const auto alone = make_local_group();
-  const torch::Device any = open_device(recipe, *alone);
-  if (!any.is_cuda()) return any;
-  const int number = device_of_worker(place, static_cast<int>(torch::cuda::device_count()));
-  const torch::Device own(torch::kCUDA, static_cast<c10::DeviceIndex>(number));
-  c10::impl::VirtualGuardImpl(own.type()).setDevice(own);
-  return own;
-}
-
 }  // namespace
 
 WorkerLoop::WorkerLoop(Recipe recipe, WorkerLoopOptions options)
     : recipe_(std::move(recipe)),
       options_(std::move(options)),
-      device_(device_of(recipe_, options_.place)),
+      device_(options_.open_device(recipe_, options_.place)),
       data_(open_data(recipe_, options_.catalog)),
       flat_(placed_on(device_, build_model(recipe_, options_.catalog, *data_.train))),
       plan_(server_plan(recipe_, flat_.model(), data_.train->size(), options_.workers)),

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <stop_token>
@@ -18,6 +19,7 @@
 #include "paceline/serving/gradient_stream.h"
 #include "paceline/serving/lease_samples.h"
 #include "paceline/serving/server_plan.h"
+#include "paceline/serving/worker_device.h"
 #include "paceline/serving/worker_news.h"
 #include "paceline/train/catalog.h"
 #include "paceline/train/gradient_pass.h"
@@ -37,6 +39,7 @@ struct WorkerLoopOptions {
   std::stop_token stop;
   Log* log = nullptr;
   Catalog catalog;
+  std::function<torch::Device(const Recipe& recipe, int place)> open_device = open_worker_device;  // tests have others
 };
 
 class WorkerLoop {
