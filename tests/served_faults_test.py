@@ -1,0 +1,39 @@
+"""What a run on a parameter server does where the machine lets it down: a damaged checkpoint.
+
+usage: served_faults_test.py PACELINE
+"""
+
+import unittest
+
+from paceline_process import ProcessTest
+from served_runs import SMALL
+
+BSP = ["--set", "sync.policy=bsp", "--set", "sync.servers=2", "--ranks", "2"]
+
+
+class ServedFaultsTest(ProcessTest):
+    def setUp(self):
+        super().setUp()
+        (self.folder / "r.toml").write_text(SMALL.replace("train_samples = 2000", "train_samples = 250"))
+
+    def test_a_damaged_checkpoint_is_set_aside_and_the_one_before_it_serves(self):
+        for epochs in (1, 2):  # one is always written at the end
+            self.train("run", *BSP, "--set", f"train.epochs={epochs}", "--resume", recipe="r.toml")
+        self.assertEqual(self.checkpoints("run"), ["step-00000004", "step-00000008"])
+        weights = self.folder / "run" / "checkpoints" / "step-00000008" / "weights.safetensors"
+        damaged = bytearray(weights.read_bytes())
+        damaged[-1] ^= 1
+        weights.write_bytes(damaged)
+        done = self.run_paceline("train", "r.toml", "--out", "run", *BSP, "--set", "train.epochs=3", "--resume")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("going on from the checkpoint at update 4 (", done.stderr)
+        self.assertRegex(done.stderr, "step-00000008.*damaged")
+        kept = self.checkpoints("run")
+        self.assertIn("damaged-step-00000008", kept)  # nothing of it is lost
+        self.assertIn("step-00000012", kept)
+        self.assertEqual((self.folder / "run/checkpoints/damaged-step-00000008/weights.safetensors").read_bytes(), damaged)
+        self.assertEqual(self.summary("run")["samples"], 750)
+
+
+if __name__ == "__main__":
+    unittest.main()
