@@ -22,12 +22,13 @@ class CifarTest(ProcessTest):
 
     def test_the_recipe_learns_a_slice(self):
         summary = self.train("run", "--set", "data.root=cifar", "--set", f"data.train_samples={TRAIN}", "--set", f"data.test_samples={TEST}",
-                             "--set", "batch.global=50", "--set", "train.max_steps=56", "--set", "train.log_every_steps=8",
+                             "--set", "batch.global=50", "--set", "train.max_steps=112", "--set", "train.log_every_steps=8",
+                             "--set", "model.zero_gamma=false",  # learns sooner: docs/results/defaults.md
                              recipe=SOURCE / "recipes/cifar10_resnet20.toml", timeout=300)
-        self.assertEqual((summary["model"], summary["parameters"], summary["samples"]), ("resnet20", 272474, 2800))
+        self.assertEqual((summary["model"], summary["parameters"], summary["samples"]), ("resnet20", 272474, 5600))
         losses = [line["loss"] for line in self.metrics("run") if line["kind"] == "train"]
         self.assertLess(losses[-1], losses[0] - 0.3)
-        self.assertGreater(summary["test_accuracy"], 0.2)  # 0.1 is chance
+        self.assertGreater(summary["test_accuracy"], 0.3)  # 0.1 is chance, give or take 0.03; here it was 0.38
 
 
 if __name__ == "__main__":
