@@ -51,6 +51,19 @@ class CommandTest(ProcessTest):
         self.assertIn("explain allreduce --ranks INT --bytes SIZE [OPTIONS]",
                       self.run_paceline("explain", "allreduce", "--help").stdout)
 
+    def test_options_of_several_commands_have_the_same_help(self):
+        def words(*command):
+            return " ".join(self.run_paceline(*command, "--help").stdout.split())
+        for command, default in ((("train", ), "comm.engine"), (("launch", ), "as the program chooses"),
+                                 (("profile", ), "as a run would choose"), (("bench", "allreduce"), "shm")):
+            self.assertRegex(words(*command), r"--engine TEXT [^-]*\bshm, gloo, mpi, shm\+gloo, shm\+mpi\b[^-]*"
+                             rf"\(default: {default}\)", command)
+        for command in ("launch", "profile"):
+            self.assertIn("(default: ssh -o BatchMode=yes)", words(command))
+        engines = self.run_paceline("recipe", "keys", "comm.engine").stdout
+        for engine in ("auto", "shm", "gloo", "mpi", "shm+gloo", "shm+mpi"):
+            self.assertIn(engine, engines)
+
     def test_usage_errors_exit_with_2(self):
         self.fails(2, "there is no command 'trian'; did you mean 'train'?", "trian")
         self.fails(2, "RECIPE", "train")

@@ -303,7 +303,7 @@ void add_train_command(CLI::App& app, const std::string& program, ExitCode& resu
                    "How many processes train together on this machine (default: 1; other machines: 'paceline launch')")
       ->check(at_least_one);
   command->add_option("--engine", arguments->engine,
-                      "What carries gradients, over comm.engine: shm, gloo, mpi, shm+gloo, shm+mpi");
+                      "What carries gradients: shm, gloo, mpi, shm+gloo, shm+mpi (default: comm.engine)");
   command
       ->add_option("--servers", arguments->servers,
                    "A parameter server that runs already, shard 0 first (default: started here); see 'paceline serve'")
