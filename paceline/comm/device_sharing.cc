@@ -27,16 +27,16 @@ bool ranks_share_devices(const Topology& topology, const std::vector<std::string
   return false;
 }
 
-std::vector<std::pair<std::string, std::string>> environment_for_shared_devices(const Topology& topology,
-                                                                                int world_rank) {
-  std::vector<std::pair<std::string, std::string>> variables = {
-      {"NCCL_HOSTID", fmt::format("paceline-rank-{}", world_rank)},
-      {"NCCL_NVLS_ENABLE", "0"},  // multicast between devices, of which there is one
-      {"NCCL_MNNVL_ENABLE", "0"}};
-  if (topology.hosts() == 1) {  // nobody is further away than the loopback device
-    variables.emplace_back("NCCL_SOCKET_IFNAME", "lo");
-    variables.emplace_back("NCCL_IB_DISABLE", "1");
-  }
+std::vector<std::pair<std::string, std::string>> environment_for_nccl(const Topology& topology, int world_rank,
+                                                                      bool share_devices) {
+  std::vector<std::pair<std::string, std::string>> variables;
+  const bool one_host = topology.hosts() == 1;  // nobody is further away than the loopback device
+  if (one_host) variables.emplace_back("NCCL_SOCKET_IFNAME", "lo");
+  if (!share_devices) return variables;
+  variables.emplace_back("NCCL_HOSTID", fmt::format("paceline-rank-{}", world_rank));
+  variables.emplace_back("NCCL_NVLS_ENABLE", "0");  // multicast between devices, of which there is one
+  variables.emplace_back("NCCL_MNNVL_ENABLE", "0");
+  if (one_host) variables.emplace_back("NCCL_IB_DISABLE", "1");
   return variables;
 }
 

@@ -8,6 +8,8 @@ namespace paceline {
 namespace {
 
 using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
 using ::testing::Key;
 using ::testing::Not;
 using ::testing::Pair;
@@ -32,16 +34,22 @@ TEST(DeviceSharing, IsFoundWithinAHostOnly) {
 }
 
 TEST(DeviceSharing, MakesEachRankAHostOfItsOwn) {
-  const auto first = environment_for_shared_devices(Topology::one_host(2), 0);
-  const auto second = environment_for_shared_devices(Topology::one_host(2), 1);
+  const auto first = environment_for_nccl(Topology::one_host(2), 0, /*share_devices=*/true);
+  const auto second = environment_for_nccl(Topology::one_host(2), 1, /*share_devices=*/true);
   EXPECT_THAT(first, Contains(Pair("NCCL_HOSTID", "paceline-rank-0")));
   EXPECT_THAT(second, Contains(Pair("NCCL_HOSTID", "paceline-rank-1")));
   EXPECT_THAT(first, Contains(Pair("NCCL_SOCKET_IFNAME", "lo")));
   EXPECT_THAT(first, Contains(Pair("NCCL_IB_DISABLE", "1")));
 }
 
+TEST(DeviceSharing, RanksOfOneHostListenOnLoopbackAlone) {
+  EXPECT_THAT(environment_for_nccl(Topology::one_host(2), 1, /*share_devices=*/false),
+              ElementsAre(Pair("NCCL_SOCKET_IFNAME", "lo")));
+  EXPECT_THAT(environment_for_nccl(kTwoHosts, 1, /*share_devices=*/false), IsEmpty());
+}
+
 TEST(DeviceSharing, LeavesTheNetworkBetweenHostsAlone) {
-  const auto variables = environment_for_shared_devices(kTwoHosts, 4);
+  const auto variables = environment_for_nccl(kTwoHosts, 4, /*share_devices=*/true);
   EXPECT_THAT(variables, Contains(Pair("NCCL_HOSTID", "paceline-rank-4")));
   EXPECT_THAT(variables, Not(Contains(Key("NCCL_SOCKET_IFNAME"))));
   EXPECT_THAT(variables, Not(Contains(Key("NCCL_IB_DISABLE"))));

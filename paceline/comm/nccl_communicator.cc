@@ -2,6 +2,7 @@
 
 #include <nccl.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstdlib>
@@ -347,15 +348,23 @@ class NcclCommunicator : public DeviceCommunicator {
   std::optional<Alarm::Listener> listener_;
 };
 
+// NCCL reads its variables once for the whole process: what suits a group of one host may not suit a larger group.
+bool is_largest_of_process(Group& group) {
+  size_t most = 0;
+  group.monitor().each_group([&](const WatchedGroup& watched) { most = std::max(most, watched.world_ranks.size()); });
+  return group.world_ranks().size() >= most;
+}
+
 }  // namespace
 
 std::unique_ptr<DeviceCommunicator> make_nccl_communicator(Group& group, int device) {
   std::string remark;
-  if (ranks_share_devices(group.topology(), addresses_of_all(group, device))) {
+  const bool share_devices = ranks_share_devices(group.topology(), addresses_of_all(group, device));
+  if (share_devices) remark = "several ranks share a GPU, and NCCL goes over sockets: slow, for trying things out";
+  if (share_devices || is_largest_of_process(group)) {
     const int world_rank = group.world_ranks()[static_cast<size_t>(group.rank())];
-    for (const auto& [name, value] : environment_for_shared_devices(group.topology(), world_rank))
+    for (const auto& [name, value] : environment_for_nccl(group.topology(), world_rank, share_devices))
       setenv(name.c_str(), value.c_str(), /*overwrite=*/0);
-    remark = "several ranks share a GPU, and NCCL goes over sockets: slow, for trying things out";
   }
   // The first byte: whether rank 0 has got an identifier. Without one, all of them end here and say why.
   std::array<uint8_t, 1 + NCCL_UNIQUE_ID_BYTES> told = {};

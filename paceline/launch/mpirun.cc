@@ -32,6 +32,15 @@ std::optional<Tag> find_tag(std::string_view line, Stream stream) {
 
 }  // namespace
 
+std::vector<std::string> one_host_variables(const MpirunOptions& options, const Environment& environment) {
+  if (!options.hosts.empty()) return {};
+  for (const char* const name :
+       {"SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "PE_HOSTFILE", "OMPI_MCA_orte_default_hostfile",  // other hosts
+        "OMPI_MCA_pml", "OMPI_MCA_btl", "OMPI_MCA_mtl"})                                            // a choice
+    if (environment(name)) return {};
+  return {"OMPI_MCA_pml=ob1", "OMPI_MCA_btl=self,vader"};
+}
+
 std::vector<std::string> mpirun_command(const MpirunOptions& options, const std::vector<std::string>& environment,
                                         const std::vector<std::string>& command) {
   std::vector<std::string> words = {"mpirun",          "-n",        fmt::format("{}", options.ranks),
@@ -78,6 +87,8 @@ MpirunRanks::MpirunRanks(PollLoop& loop, RankEvents events, MpirunOptions option
 void MpirunRanks::start(const JobOrder& job) {
   std::vector<std::string> environment = job.ranks.front().environment;
   const std::vector<std::string> words = mpirun_command(options_, environment, job.command);
+  for (std::string& variable : one_host_variables(options_, process_environment()))
+    environment.push_back(std::move(variable));
   if (::geteuid() == 0)
     environment.insert(environment.end(), {"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"});
   try {

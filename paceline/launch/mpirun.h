@@ -7,6 +7,7 @@
 #include <string>
 
 #include "paceline/launch/host_ranks.h"
+#include "paceline/rendezvous/identity.h"
 
 namespace paceline {
 
@@ -15,6 +16,11 @@ struct MpirunOptions {
   std::string hosts;  // "a:4,b:4"; empty: this one
   std::string rsh;    // to reach them; empty: mpirun's own choice
 };
+
+// Variables for mpirun that let ranks of one host meet in shared memory alone; they then listen nowhere. None where
+// ranks may come to lie on several hosts (`hosts`, a batch system's allocation, a list of hosts of OpenMPI's), or where
+// the user has chosen among OpenMPI's transports in the environment.
+std::vector<std::string> one_host_variables(const MpirunOptions& options, const Environment& environment);
 
 // The words that start `command` under mpirun. Variables go by name: their values stay out of sight.
 std::vector<std::string> mpirun_command(const MpirunOptions& options, const std::vector<std::string>& environment,

@@ -7,6 +7,7 @@ namespace paceline {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::IsEmpty;
 
 // What came out, in order: "3 output: text".
 class MpirunOutputTest : public ::testing::Test {
@@ -54,6 +55,18 @@ TEST(Mpirun, PassesVariablesByNameOnly) {
                   "--mca", "plm_rsh_agent", "ssh -q", "-x", "PACELINE_SECRET", "prog", "-x"));
   EXPECT_THAT(mpirun_command({.ranks = 2}, {}, {"prog"}),
               ElementsAre("mpirun", "-n", "2", "--oversubscribe", "--bind-to", "none", "--tag-output", "prog"));
+}
+
+TEST(Mpirun, RanksOfOneHostMeetInSharedMemoryAlone) {
+  const auto variables = [](const std::string& hosts, const std::string& is_set) {
+    return one_host_variables({.ranks = 2, .hosts = hosts}, [&](const std::string& name) {
+      return name == is_set ? std::optional<std::string>("x") : std::nullopt;
+    });
+  };
+  EXPECT_THAT(variables("", ""), ElementsAre("OMPI_MCA_pml=ob1", "OMPI_MCA_btl=self,vader"));
+  EXPECT_THAT(variables("a:1,b:1", ""), IsEmpty());
+  for (const char* const name : {"OMPI_MCA_pml", "OMPI_MCA_btl", "OMPI_MCA_mtl", "SLURM_JOB_ID", "PBS_JOBID"})
+    EXPECT_THAT(variables("", name), IsEmpty()) << name;
 }
 
 }  // namespace
