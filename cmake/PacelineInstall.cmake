@@ -4,15 +4,17 @@ if(NOT PACELINE_LEARNING)
   return()
 endif()
 
-# One target for users: Paceline::paceline.
+# Targets for users: Paceline::paceline, and Paceline::command_line for a main() that is the program's own.
 get_property(libraries GLOBAL PROPERTY PACELINE_LIBRARIES)
 list(REMOVE_ITEM libraries paceline_cli)
+set_target_properties(paceline_cli PROPERTIES EXPORT_NAME command_line)
+add_library(Paceline::command_line ALIAS paceline_cli)
 add_library(paceline_everything INTERFACE)
 target_link_libraries(paceline_everything INTERFACE ${libraries})
 set_target_properties(paceline_everything PROPERTIES EXPORT_NAME paceline)
 add_library(Paceline::paceline ALIAS paceline_everything)
 
-install(TARGETS paceline_everything ${libraries} EXPORT PacelineTargets
+install(TARGETS paceline_everything paceline_cli ${libraries} EXPORT PacelineTargets
         ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(TARGETS paceline RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/paceline DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h" PATTERN "cli" EXCLUDE PATTERN "test_*" EXCLUDE)

@@ -51,7 +51,7 @@ CheckpointRef choose_checkpoint(const RunFolder& folder, int64_t step) {
                                fmt::join(steps, ", ")));
 }
 
-void evaluate(const EvalArguments& arguments) {
+void evaluate(const EvalArguments& arguments, const Catalog& catalog) {
   const RunFolder folder = {arguments.run};
   if (!folder.holds_a_run())
     throw UsageError(fmt::format("{} holds no run; give the folder that 'paceline train' left", arguments.run));
@@ -59,7 +59,6 @@ void evaluate(const EvalArguments& arguments) {
   Recipe recipe = recipe_of(checkpoint, folder);
   if (!arguments.data.empty()) recipe.data.root = arguments.data;
 
-  const Catalog catalog;
   const DatasetPair data = open_data(recipe, catalog);
   const std::shared_ptr<Model> model = build_model(recipe, catalog, *data.train);
   std::unique_ptr<Optimizer> optimizer;  // has the average of the weights, where the run kept one
@@ -92,7 +91,7 @@ void evaluate(const EvalArguments& arguments) {
 
 }  // namespace
 
-void add_eval_command(CLI::App& app) {
+void add_eval_command(CLI::App& app, const Catalog& catalog) {
   CLI::App* command = app.add_subcommand("eval", "Measure the accuracy of a run's newest checkpoint on the test set");
   const auto arguments = std::make_shared<EvalArguments>();
   command->add_option("RUN_DIR", arguments->run, "The folder that 'paceline train' left")->required();
@@ -106,7 +105,7 @@ void add_eval_command(CLI::App& app) {
       "Examples:\n"
       "  paceline eval runs/fashion_mnist\n"
       "  paceline eval runs/fashion_mnist --step 938 --json");
-  command->callback([arguments] { evaluate(*arguments); });
+  command->callback([arguments, &catalog] { evaluate(*arguments, catalog); });
 }
 
 }  // namespace paceline

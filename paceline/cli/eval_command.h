@@ -3,8 +3,10 @@
 
 #include <CLI/CLI.hpp>
 
+#include "paceline/train/catalog.h"
+
 namespace paceline {
 
-void add_eval_command(CLI::App& app);
+void add_eval_command(CLI::App& app, const Catalog& catalog);
 
 }  // namespace paceline

@@ -83,7 +83,7 @@ void explain(const ExplainArguments& arguments) {
 
 }  // namespace
 
-void add_explain_command(CLI::App& app) {
+void add_explain_command(CLI::App& app, const Catalog& catalog) {
   CLI::App* command = app.add_subcommand("explain", "Say which algorithm is chosen, why, and what each would cost");
   command->require_subcommand(1);
   CLI::App* all_reduce = command->add_subcommand("allreduce", "The sum of a buffer over all ranks");
@@ -100,7 +100,7 @@ void add_explain_command(CLI::App& app) {
       "100MB\n"
       "  paceline explain allreduce --ranks 4 --platform shm --bytes 64KiB");
   all_reduce->callback([arguments] { explain(*arguments); });
-  add_explain_step_command(*command);
+  add_explain_step_command(*command, catalog);
 }
 
 }  // namespace paceline

@@ -5,6 +5,8 @@
 
 namespace paceline {
 
-void add_explain_command(CLI::App& app);
+struct Catalog;  // train/catalog.h
+
+void add_explain_command(CLI::App& app, const Catalog& catalog);
 
 }  // namespace paceline

@@ -127,9 +127,8 @@ std::shared_ptr<const Dataset> shapes_of(const Recipe& recipe, const Catalog& ca
   return open_data(recipe, catalog).train;
 }
 
-void explain_step_of(const StepArguments& arguments) {
+void explain_step_of(const StepArguments& arguments, const Catalog& catalog) {
   const Recipe recipe = read_recipe(arguments.recipe, arguments.overrides);
-  const Catalog catalog;
   const std::shared_ptr<const Dataset> data = shapes_of(recipe, catalog);
   const std::shared_ptr<Model> model = build_model(recipe, catalog, *data);
   const Cluster cluster = arguments.cluster.cluster();
@@ -175,7 +174,7 @@ void explain_step_of(const StepArguments& arguments) {
 
 }  // namespace
 
-void add_explain_step_command(CLI::App& explain) {
+void add_explain_step_command(CLI::App& explain, const Catalog& catalog) {
   CLI::App* command =
       explain.add_subcommand("step", "A training step: buckets, the algorithm of each, and what backward hides");
   const auto arguments = std::make_shared<StepArguments>();
@@ -196,7 +195,7 @@ void add_explain_step_command(CLI::App& explain) {
       "25Gbit\n"
       "  paceline explain step recipes/fashion_mnist.toml --ranks 2 --platform shm --measure\n"
       "The data need not be here: its shape and its classes are enough.");
-  command->callback([arguments] { explain_step_of(*arguments); });
+  command->callback([arguments, &catalog] { explain_step_of(*arguments, catalog); });
 }
 
 }  // namespace paceline

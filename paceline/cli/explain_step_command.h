@@ -5,6 +5,8 @@
 
 namespace paceline {
 
-void add_explain_step_command(CLI::App& explain);
+struct Catalog;  // train/catalog.h
+
+void add_explain_step_command(CLI::App& explain, const Catalog& catalog);
 
 }  // namespace paceline

@@ -16,8 +16,7 @@ struct ModelsArguments {
   bool json = false;
 };
 
-void list_models(const ModelsArguments& arguments) {
-  const Registry<ModelInfo> models = builtin_models();
+void list_models(const ModelsArguments& arguments, const Registry<ModelInfo>& models) {
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();
   for (const std::string& name : models.names()) {
     const ModelInfo& info = models.at(name);
@@ -48,7 +47,7 @@ void list_models(const ModelsArguments& arguments) {
 
 }  // namespace
 
-void add_models_command(CLI::App& app) {
+void add_models_command(CLI::App& app, const Catalog& catalog) {
   CLI::App* command = app.add_subcommand("models", "List the models that a recipe can name");
   const auto arguments = std::make_shared<ModelsArguments>();
   command->add_option("--classes", arguments->classes, "Count parameters for this many classes")
@@ -59,7 +58,7 @@ void add_models_command(CLI::App& app) {
       "Examples:\n"
       "  paceline models\n"
       "  paceline models --classes 10 --json");
-  command->callback([arguments] { list_models(*arguments); });
+  command->callback([arguments, &catalog] { list_models(*arguments, catalog.models); });
 }
 
 }  // namespace paceline

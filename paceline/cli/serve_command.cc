@@ -52,7 +52,7 @@ ShardPlace parse_shard(const std::string& text) {
   return place;
 }
 
-ExitCode serve_shard(const ServeArguments& arguments) {
+ExitCode serve_shard(const ServeArguments& arguments, const Catalog& catalog) {
   const ShardPlace place = parse_shard(arguments.shard);
   Recipe recipe = read_recipe(arguments.recipe, arguments.overrides);
   recipe.sync.servers = place.shards;
@@ -65,7 +65,6 @@ ExitCode serve_shard(const ServeArguments& arguments) {
 
   Log log(stderr_console());
   const Interrupt interrupt([&] { log.info("stopping"); });
-  const Catalog catalog;
   const DatasetPair data = open_data(recipe, catalog);
   FlatModel flat(build_model(recipe, catalog, *data.train));
   ServerPlan plan = server_plan(recipe, flat.model(), data.train->size(), arguments.workers);
@@ -125,7 +124,7 @@ ExitCode serve_shard(const ServeArguments& arguments) {
 
 }  // namespace
 
-void add_serve_command(CLI::App& app, ExitCode& result) {
+void add_serve_command(CLI::App& app, const Catalog& catalog, ExitCode& result) {
   CLI::App* command = app.add_subcommand("serve", "Be one server of a parameter server, which workers then train on");
   const auto arguments = std::make_shared<ServeArguments>();
   command->add_option("RECIPE", arguments->recipe, "The recipe, the same for servers and workers")->required();
@@ -161,7 +160,7 @@ void add_serve_command(CLI::App& app, ExitCode& result) {
       "Two servers on two machines, with certificates of 'paceline certs':\n"
       "  paceline serve R.toml --listen 0.0.0.0:7000 --shard 0/2 --workers 8 --certs certs\n"
       "  paceline serve R.toml --listen 0.0.0.0:7000 --shard 1/2 --workers 8 --certs certs --coordinator a:7000");
-  command->callback([arguments, &result] { result = serve_shard(*arguments); });
+  command->callback([arguments, &catalog, &result] { result = serve_shard(*arguments, catalog); });
 }
 
 }  // namespace paceline

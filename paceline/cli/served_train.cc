@@ -281,7 +281,8 @@ class ServedRun {
                               .workers_elsewhere = options_.only_worker_0,
                               .looked = [this](uint64_t used_samples) { used_samples_ = used_samples; },
                               .servers_gone = gone_.get_token(),
-                              .stop = stop_.get_token()});
+                              .stop = stop_.get_token(),
+                              .catalog = options_.catalog});
         summary_ = chief.run();
       } catch (...) {
         failure_ = std::current_exception();

@@ -12,6 +12,7 @@
 #include "paceline/core/log.h"
 #include "paceline/core/recipe.h"
 #include "paceline/metrics/progress.h"
+#include "paceline/train/catalog.h"
 #include "paceline/train/run_folder.h"
 #include "paceline/train/summary.h"
 
@@ -33,6 +34,7 @@ struct ServedTrainOptions {
   Log* log = nullptr;
   Progress* progress = nullptr;
   std::stop_token stop;
+  Catalog catalog;
 };
 
 // As the chief. Throws what ends the run.

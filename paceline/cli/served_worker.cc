@@ -57,7 +57,8 @@ WorkerLoopOptions worker_loop_options(const Recipe& recipe, const ServedTrainOpt
           .run = environment(kRunVariable).value_or(options.access.run(recipe)),
           .threads = threads_of_a_worker(recipe, here ? std::max(1, std::atoi(here->c_str())) : options.workers_here),
           .stop = options.stop,
-          .log = options.log};
+          .log = options.log,
+          .catalog = options.catalog};
 }
 
 void work_on_servers(const Recipe& recipe, const ServedTrainOptions& options, const WorkerSeat& seat) {

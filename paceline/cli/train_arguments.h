@@ -10,7 +10,10 @@
 
 namespace paceline {
 
+struct Catalog;  // train/catalog.h
+
 struct TrainArguments {
+  const Catalog& catalog;
   std::string program;  // as it was called, for commands that people can copy
   std::string recipe;
   std::vector<std::string> overrides;

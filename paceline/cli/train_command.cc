@@ -162,7 +162,8 @@ ExitCode train(const TrainArguments& arguments, const Recipe& recipe) {
   World world = World::connect({.engine = arguments.engine.empty() ? recipe.comm.engine : arguments.engine});
   Group& group = world.group();
   try {
-    TrainerOptions options = {.resume = arguments.resume, .trace = arguments.trace, .stop = interrupt.token()};
+    TrainerOptions options = {
+        .resume = arguments.resume, .trace = arguments.trace, .stop = interrupt.token(), .catalog = arguments.catalog};
     if (desk) {
       options.run_folder = desk->folder();
       options.log = &desk->log();
@@ -198,7 +199,8 @@ ExitCode train_served(const TrainArguments& arguments, Recipe recipe) {
                                 .resume = arguments.resume,
                                 .restart_servers = !arguments.no_restart,
                                 .restart_workers = arguments.restart,
-                                .access = arguments.access};
+                                .access = arguments.access,
+                                .catalog = arguments.catalog};
   // Every rank of a launcher is a worker; the first one's process is the chief, and starts its own worker.
   if (!own_worker_number() && is_rank()) {
     require_ranks(arguments.ranks);
@@ -278,11 +280,11 @@ void tell_what_to_know(const TrainArguments& arguments, const Recipe& recipe) {
 
 }  // namespace
 
-void add_train_command(CLI::App& app, const std::string& program, ExitCode& result, int& exit_code) {
+void add_train_command(CLI::App& app, const std::string& program, const Catalog& catalog, ExitCode& result,
+                       int& exit_code) {
   CLI::App* command =
       app.add_subcommand("train", "Train a model as a recipe says, and leave a folder with the results");
-  const auto arguments = std::make_shared<TrainArguments>();
-  arguments->program = program;
+  const auto arguments = std::make_shared<TrainArguments>(TrainArguments{.catalog = catalog, .program = program});
   command->add_option("RECIPE", arguments->recipe, "The recipe, a TOML file; 'paceline recipe keys' explains every key")
       ->required();
   command
