@@ -1,8 +1,9 @@
-"""What a run on a parameter server does where the machine lets it down: a damaged checkpoint.
+"""What a run on a parameter server does where the machine lets it down: a damaged checkpoint, too little memory.
 
 usage: served_faults_test.py PACELINE
 """
 
+import resource
 import unittest
 
 from paceline_process import ProcessTest
@@ -33,6 +34,23 @@ class ServedFaultsTest(ProcessTest):
         self.assertIn("step-00000012", kept)
         self.assertEqual((self.folder / "run/checkpoints/damaged-step-00000008/weights.safetensors").read_bytes(), damaged)
         self.assertEqual(self.summary("run")["samples"], 750)
+
+    def test_too_little_memory_for_a_server_or_a_worker_ends_the_run(self):
+        """gRPC waits for ever, or aborts, where it gets no thread: each process looks first whether there is room."""
+        ended = []
+        for megabytes in range(460, 621, 40):
+            limit = megabytes * 1_000_000
+            done = self.run_paceline("train", "r.toml", "--out", f"run-{megabytes}", "--quiet", "--set",
+                                     "sync.policy=bsp", timeout=180, preexec_fn=lambda limit=limit: resource.setrlimit(
+                                         resource.RLIMIT_AS, (limit, limit)))
+            with self.subTest(megabytes=megabytes):
+                if done.returncode != 127:  # not even the loader had enough for the libraries of this build
+                    ended.append(done.returncode)
+                    self.assertIn(done.returncode, (0, 5), done.stderr)
+                if done.returncode == 5:
+                    self.assertRegex(done.stderr, "the machine has no more memory|a thread could not be started|"
+                                     "gRPC has begun and does not answer|Cannot allocate memory")
+        self.assertIn(5, ended)
 
 
 if __name__ == "__main__":

@@ -6,9 +6,11 @@
 #include <bit>
 #include <cstring>
 #include <memory>
+#include <mutex>
 
 #include "paceline/core/check.h"
 #include "paceline/core/hmac.h"
+#include "paceline/core/thread_room.h"
 
 namespace paceline {
 namespace {
@@ -62,6 +64,12 @@ class SliceReader {
 };
 
 }  // namespace
+
+void require_room_for_grpc() {
+  constexpr int kThreads = 16;  // gRPC has 9 and a worker or server 9 of its own, some of which run already
+  static std::once_flag once;
+  std::call_once(once, [] { require_threads(kThreads); });
+}
 
 grpc::ByteBuffer to_wire(const Message& message) {
   std::vector<grpc::Slice> slices;

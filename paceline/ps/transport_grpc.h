@@ -23,7 +23,11 @@ inline constexpr const char* kTransportVersionKey = "paceline-transport";  // in
 inline constexpr const char* kTransportVersion = "1";
 inline constexpr const char* kTransportTokenKey = "paceline-token";
 inline constexpr uint32_t kGoodbye = 0xffffffff;
+inline constexpr int64_t kStartMs = 30'000;  // gRPC takes milliseconds, or for ever where it gets no thread or memory
 inline constexpr int64_t kLingerMs = 2'000;  // what a peer has to take what was sent before a close
+
+// Before the first use of gRPC. Throws std::system_error where the process cannot start the threads that gRPC needs.
+void require_room_for_grpc();
 
 // The slices of the body let go of `keep` when gRPC is done with them. REQUIRES: head and body within their limits.
 grpc::ByteBuffer to_wire(const Message& message);

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "paceline/core/check.h"
+#include "paceline/core/thread_room.h"
 #include "paceline/ps/endpoint.h"
 #include "paceline/ps/transport_grpc.h"
 #include "paceline/ps/transport_grpc_handshakes.h"
@@ -335,7 +336,9 @@ std::unique_ptr<ClientConnection> connect(const std::string& address, const Tran
                                           const TransportLimits& limits) {
   const auto deadline = system_clock::now() + milliseconds(limits.connect_timeout_ms);
   const Endpoint endpoint = parse_endpoint(address);
+  require_room_for_grpc();
   quiet_grpc();
+  const StartDeadline start("gRPC", limits.connect_timeout_ms + kStartMs);
   if (!endpoint.socket_path.empty()) {
     check_client_security(security, address, true);
     return std::make_unique<GrpcClientConnection>(address, address, "localhost", true, security, limits, deadline);

@@ -13,6 +13,7 @@
 #include <unordered_set>
 
 #include "paceline/core/check.h"
+#include "paceline/core/thread_room.h"
 #include "paceline/ps/endpoint.h"
 #include "paceline/ps/front_door.h"
 #include "paceline/ps/transport_grpc_call.h"
@@ -79,7 +80,9 @@ GrpcServer::GrpcServer(const std::string& address, const TransportSecurity& secu
   if (endpoint.socket_path.empty()) at = resolve(endpoint).front();
   const bool local = !at || at->local;
   check_server_security(security, address, local);
+  require_room_for_grpc();
   quiet_grpc();
+  const StartDeadline start("gRPC", kStartMs);
   if (security.tls() && log != nullptr) handshakes_.emplace(refusals_);
 
   auto listener = std::make_unique<Listener>(endpoint, at);
