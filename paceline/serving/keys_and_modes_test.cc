@@ -5,6 +5,7 @@
 // of a network of 8 x 8 pixels that has all that models have: batch normalisation, a residual block, dropout. Of the
 // seven policies of a server, "bsp" (workers push gradients) and "easgd" (workers step alone) are run. In the other
 // five a worker does what it does in "bsp", and what is left of a key is the server's plan and what its policy decides.
+// The modes "device" take their steps as on a GPU, where nothing is waited for, but on the CPU.
 #include <gmock/gmock.h>
 #include <torch/nn.h>
 
@@ -27,6 +28,7 @@
 #include "paceline/serving/test_key_changes.h"
 #include "paceline/serving/worker_loop.h"
 #include "paceline/train/assemble.h"
+#include "paceline/train/device_step.h"
 #include "paceline/train/trainer.h"
 
 namespace paceline {
@@ -130,7 +132,7 @@ std::string checkpoints_of(const RunFolder& folder) {
   return text;
 }
 
-std::string run_over_ranks(const Recipe& recipe, int ranks) {
+std::string run_over_ranks(const Recipe& recipe, int ranks, bool as_on_device) {
   const MemoryFolder memory;
   const RunFolder folder = {memory.path() / "run"};
   std::string text, said;
@@ -139,7 +141,10 @@ std::string run_over_ranks(const Recipe& recipe, int ranks) {
   });
   run_ranks(ranks, [&](Group& group) {
     Trainer trainer(recipe, group,
-                    {.run_folder = group.rank() == 0 ? folder : RunFolder{}, .log = &log, .catalog = catalog()});
+                    {.run_folder = group.rank() == 0 ? folder : RunFolder{},
+                     .log = &log,
+                     .catalog = catalog(),
+                     .as_on_device = as_on_device});
     const Summary summary = trainer.run();
     if (group.rank() == 0) text = text_of(summary);
   });
@@ -180,6 +185,13 @@ std::string run_on_a_server(const Recipe& recipe) {
   WorkerLoop(recipe, {.servers = addresses, .run = "walk", .catalog = known}).run();
   const Summary summary = chief.get();
   return text_of(summary);
+}
+
+std::string run_in(const RunMode& mode, const Recipe& recipe) {
+  if (mode.served) return run_on_a_server(recipe);
+  Recipe of_gpu = recipe;  // a GPU waits for some steps, too
+  of_gpu.train.device = "cuda";
+  return run_over_ranks(recipe, mode.ranks, mode.as_on_device && DeviceStep::why_not(of_gpu, mode.ranks).empty());
 }
 
 // What the policy decides in a run whose workers differ in speed, eightfold.
@@ -275,7 +287,7 @@ class KeysAndModes : public ::testing::Test {
     try {
       const Recipe recipe = recipe_of(settings);
       if (!run) return {.left = plan_of(recipe, mode.ranks)};
-      return {.left = mode.served ? run_on_a_server(recipe) : run_over_ranks(recipe, mode.ranks)};
+      return {.left = run_in(mode, recipe)};
     } catch (const RecipeError& error) {
       return {.refused = error.what()};
     }
@@ -332,8 +344,7 @@ TEST_F(KeysAndModes, ARunThatIsNotChangedLeavesTheSame) {
   for (const RunMode& mode : modes()) {
     if (!mode.run) continue;
     const Recipe recipe = recipe_of(mode.settings);
-    const auto run = [&] { return mode.served ? run_on_a_server(recipe) : run_over_ranks(recipe, mode.ranks); };
-    EXPECT_EQ(run(), run()) << mode.name;
+    EXPECT_EQ(run_in(mode, recipe), run_in(mode, recipe)) << mode.name;
   }
 }
 
@@ -348,7 +359,8 @@ TEST_F(KeysAndModes, EveryKeyIsWalkedOver) {
   for (const AllowedSilence& allowed : kAllowedSilences) EXPECT_TRUE(changes().contains(allowed.key)) << allowed.key;
 }
 
-// There is no GPU here, so that only recipes can be looked at: which keys they take, beside train.device = "cuda".
+// Keys that the modes "device" cannot have, as their recipes say train.device = "cpu". There is no GPU here, so that
+// only recipes can be looked at: which keys they take, beside train.device = "cuda".
 TEST_F(KeysAndModes, KeysOfAGpuApplyThere) {
   const auto is_taken = [](Settings settings) {
     settings["train.device"] = "cuda";

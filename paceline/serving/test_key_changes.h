@@ -149,12 +149,15 @@ struct RunMode {
   Settings settings;
   int ranks = 1;  // or workers, of which the plan is made
   bool served = false, run = true;
+  bool as_on_device = false;  // its steps are those of a GPU
 };
 
 inline const std::vector<RunMode>& modes() {
   static const std::vector<RunMode> all = {
       {"one rank", {}},
       {"three ranks in step", {}, 3},
+      {.name = "device", .as_on_device = true},
+      {.name = "device, three ranks", .ranks = 3, .as_on_device = true},
       {"local_sgd", {{"sync.policy", "local_sgd"}, {"sync.interval", "2"}}, 3},
       {"stale_allreduce", {{"sync.policy", "stale_allreduce"}, {"sync.staleness", "1"}}, 3},
       {"bsp", {{"sync.policy", "bsp"}}, 8, true},
