@@ -21,8 +21,9 @@ class CifarTest(ProcessTest):
         (root / "test_batch.bin").write_bytes(test * (10000 // TEST))
 
     def test_the_recipe_learns_a_slice(self):
-        summary = self.train("run", "--set", "data.root=cifar", "--set", f"data.train_samples={TRAIN}", "--set", f"data.test_samples={TEST}",
-                             "--set", "batch.global=50", "--set", "train.max_steps=112", "--set", "train.log_every_steps=8",
+        summary = self.train("run", "--set", "data.root=cifar", "--set", f"data.train_samples={TRAIN}", "--set",
+                             f"data.test_samples={TEST}", "--set", "batch.global=50", "--set", "train.max_steps=112",
+                             "--set", "train.log_every_steps=8",
                              "--set", "model.zero_gamma=false",  # learns sooner: docs/results/defaults.md
                              recipe=SOURCE / "recipes/cifar10_resnet20.toml", timeout=300)
         self.assertEqual((summary["model"], summary["parameters"], summary["samples"]), ("resnet20", 272474, 5600))

@@ -32,7 +32,8 @@ class ServedFaultsTest(ProcessTest):
         kept = self.checkpoints("run")
         self.assertIn("damaged-step-00000008", kept)  # nothing of it is lost
         self.assertIn("step-00000012", kept)
-        self.assertEqual((self.folder / "run/checkpoints/damaged-step-00000008/weights.safetensors").read_bytes(), damaged)
+        aside = self.folder / "run" / "checkpoints" / "damaged-step-00000008" / "weights.safetensors"
+        self.assertEqual(aside.read_bytes(), damaged)
         self.assertEqual(self.summary("run")["samples"], 750)
 
     def test_too_little_memory_for_a_server_or_a_worker_ends_the_run(self):

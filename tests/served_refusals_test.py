@@ -48,9 +48,10 @@ class ServedRefusalsTest(ProcessTest):
             (self.folder / folder).mkdir()
             for part, count in (("train", 64), ("t10k", 16)):
                 pixels = [first] + [(7 * pixel) % 256 for pixel in range(1, count * 784)]
-                images, labels = (self.folder / folder / f"{part}-{what}-ubyte" for what in ("images-idx3", "labels-idx1"))
-                images.write_bytes(idx(count, 28, 28, values=pixels))
-                labels.write_bytes(idx(count, values=[image % 10 for image in range(count)]))
+                labels = [image % 10 for image in range(count)]
+                root = self.folder / folder
+                (root / f"{part}-images-idx3-ubyte").write_bytes(idx(count, 28, 28, values=pixels))
+                (root / f"{part}-labels-idx1-ubyte").write_bytes(idx(count, values=labels))
         server = subprocess.Popen([PACELINE, "serve", "files.toml", *BSP, "--workers", "1", "--set", "data.root=one",
                                    "--state", self.folder / "state"], cwd=self.folder, stdout=subprocess.PIPE,
                                   stderr=subprocess.PIPE, text=True)

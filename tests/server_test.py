@@ -409,8 +409,9 @@ class ServerTest(unittest.TestCase):
 
         other, _ = self.serve(recipe, "--state", str(self.folder / "state"), "--set", "train.seed=2")
         self.assertEqual(other.wait(timeout=60), 5)
-        self.assertRegex(other.stderr.read(), r"is of another recipe: train.seed \(2 here, 1 there\), training samples, "
-                         r"pixels and labels .*; give the recipe as it was, or begin anew")  # the seed's made-up images
+        self.assertRegex(other.stderr.read(), r"is of another recipe: train.seed \(2 here, 1 there\), "
+                         r"training samples, pixels and labels .*; "  # another seed makes other images
+                         r"give the recipe as it was, or begin anew")
 
         server, address = self.serve(recipe, "--state", str(self.folder / "state"))
         done = self.train(recipe, "new", *keys, "--servers", address, ranks=2, expect=2)
