@@ -139,16 +139,23 @@ class CommandTest(ProcessTest):
 
     def test_too_little_memory_is_said_in_words(self):
         import resource
-        for megabytes in (400, 450):  # libtorch's own beginning fails, before main
+        said = 0
+        for megabytes in range(300, 1001, 50):
             limit = megabytes * 1_000_000
             result = self.run_paceline(
                 "train", "small.toml", "--set", "train.max_steps=1",
                 preexec_fn=lambda limit=limit: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)))
+            if result.returncode == 0:
+                break  # it was enough
             if result.returncode == 127:
                 continue  # not even the loader had enough for the libraries of this build
-            self.assertEqual(result.returncode, 5, result.stderr)
-            self.assertIn("paceline: the machine has no more memory for this process", result.stderr)
+            self.assertEqual(result.returncode, 5, (megabytes, result.stderr))
+            self.assertRegex(result.stderr, "paceline: (the machine has no more memory for this process|"
+                             "a thread could not be started)")
             self.assertNotIn("terminate called", result.stderr)
+            said += 1
+        self.assertEqual(result.returncode, 0, (megabytes, result.stderr))
+        self.assertGreater(said, 0)
 
     def test_a_damaged_profile_is_said_and_the_run_goes_on(self):
         profiles = self.folder / "profiles"
