@@ -33,7 +33,7 @@ class ServedCountsTest(ProcessTest):
 
     def check_lines(self, summary, shown, lines):
         train, test = ([line for line in lines if line["kind"] == kind] for kind in ("train", "test"))
-        self.assertGreater(len(train), 1)
+        self.assertGreater(len(train), 0)  # a quick run has few: the chief looks five times a second
         for before, after in itertools.pairwise(train):
             self.assertLess(before["step"], after["step"])
             self.assertNotEqual(before["loss"], after["loss"])  # each window has its own

@@ -24,7 +24,7 @@ namespace paceline {
 namespace {
 
 constexpr auto kLookEvery = std::chrono::milliseconds(200);
-constexpr int64_t kLastWordsNs = 2'000'000'000;
+constexpr int64_t kLastWordsNs = 10'000'000'000;  // of a worker that is alive; a busy machine takes its time
 constexpr double kNoteEverySeconds = 1;  // how far the run is, in a file
 
 }  // namespace
