@@ -36,6 +36,22 @@ class ServedFaultsTest(ProcessTest):
         self.assertEqual(aside.read_bytes(), damaged)
         self.assertEqual(self.summary("run")["samples"], 750)
 
+    def test_a_run_that_diverged_goes_on_from_before(self):
+        """A step with a rate beyond all measure leaves weights that are finite, and a checkpoint of them."""
+        self.train("run", *BSP, "--set", "train.epochs=2", recipe="r.toml")
+        wild = self.run_paceline("train", "r.toml", "--out", "run", *BSP, "--resume", "--set", "train.epochs=40",
+                                 "--set", "checkpoint.every_steps=1", "--set", "optimizer.rate=1e25")
+        self.assertEqual(wild.returncode, 6, wild.stderr)
+        done = self.run_paceline("train", "r.toml", "--out", "run", *BSP, "--resume", "--set", "train.epochs=3")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(self.summary("run")["samples"], 750)
+
+    def test_too_few_files_are_told_before_the_run(self):
+        few = self.run_paceline("train", "r.toml", *BSP,
+                                preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (20, 20)))
+        self.assertEqual(few.returncode, 2, few.stderr)
+        self.assertRegex(few.stderr, "a run of 2 workers and 2 servers needs .* open files")
+
     def test_too_little_memory_for_a_server_or_a_worker_ends_the_run(self):
         """gRPC waits for ever, or aborts, where it gets no thread: each process looks first whether there is room."""
         ended = []

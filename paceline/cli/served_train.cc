@@ -23,6 +23,7 @@
 #include "paceline/rendezvous/secret.h"
 #include "paceline/rendezvous/world_settings.h"
 #include "paceline/serving/chief.h"
+#include "paceline/serving/diverged_run.h"
 #include "paceline/serving/last_seen.h"
 
 namespace paceline {
@@ -59,6 +60,7 @@ class ServedRun {
         state_(options.servers.empty() ? make_state_folder() : nullptr),
         token_(Secret::random().reveal()),
         wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+        diverged_(CheckpointStore(options.run_folder.checkpoints(), recipe.checkpoint.keep, options.log)),
         supervisor_(
             loop_, {.line = [this](const std::string& name, Stream stream,
                                    std::string_view line) { hear(name, stream, line); },
@@ -103,9 +105,10 @@ class ServedRun {
     const PollLoop::TimerId last = loop_.after(2 * kGraceMs, [this] { supervisor_.stop_all(kGraceMs); });
     while (supervisor_.running() > 0) loop_.turn();
     loop_.cancel(last);
-    if (failed_) throw Error(failed_->code, failed_->what);
+    const bool diverged = failed_ && failed_->code == ExitCode::training;
+    if (failed_) throw Error(failed_->code, failed_->what + (diverged ? diverged_.advice() : ""));
     if (lost_) throw StateLost(*lost_);
-    if (failure_) std::rethrow_exception(failure_);
+    if (failure_) diverged_.rethrow_with_advice(failure_);
     return *summary_;
   }
 
@@ -350,6 +353,7 @@ class ServedRun {
   const std::unique_ptr<OwnedFolder> state_;  // of servers that are started here
   const std::string token_;
   Descriptor wake_;
+  DivergedRun diverged_;
   PollLoop loop_;
   Supervisor supervisor_;
   std::vector<std::string> servers_;

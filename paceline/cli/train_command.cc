@@ -17,6 +17,7 @@
 #include "paceline/cli/served_worker.h"
 #include "paceline/cli/train_arguments.h"
 #include "paceline/core/file.h"
+#include "paceline/core/open_files.h"
 #include "paceline/core/pinning.h"
 #include "paceline/core/recipe_notes.h"
 #include "paceline/core/shell_quoted.h"
@@ -223,6 +224,12 @@ ExitCode train_served(const TrainArguments& arguments, Recipe recipe) {
     work_on_servers(recipe, options, *seat);
     return interrupt.token().stop_requested() ? ExitCode::interrupted : ExitCode::success;
   }
+  if (options.servers.empty()) {
+    const auto processes = static_cast<size_t>(options.workers + recipe.sync.servers);
+    require_open_files(32 + 6 * processes, fmt::format("a run of {} worker{} and {} server{}", options.workers,
+                                                       options.workers == 1 ? "" : "s", recipe.sync.servers,
+                                                       recipe.sync.servers == 1 ? "" : "s"));
+  }
   Desk desk(arguments, recipe);
   const Interrupt interrupt([&] { desk.log().info("stopping and writing a checkpoint (Ctrl-C again: stop at once)"); });
   options.run_folder = desk.folder();
@@ -278,6 +285,19 @@ void tell_what_to_know(const TrainArguments& arguments, const Recipe& recipe) {
   warn_of_crowding(own_servers, servers);
 }
 
+// Told before the run: the trace is written when it is over.
+std::string why_no_trace(const std::string& name) {
+  if (name.empty()) return "the name of the file is empty; leave --trace away for none";
+  const std::filesystem::path path = std::filesystem::absolute(name);
+  std::error_code unknown;
+  if (!std::filesystem::is_directory(path.parent_path(), unknown))
+    return fmt::format("there is no folder {}; make it first", path.parent_path().string());
+  const auto type = std::filesystem::status(path, unknown).type();
+  const bool can_be_replaced =
+      type == std::filesystem::file_type::not_found || type == std::filesystem::file_type::regular;
+  return can_be_replaced ? "" : fmt::format("{} is no regular file; name another", name);
+}
+
 }  // namespace
 
 void add_train_command(CLI::App& app, const std::string& program, const Catalog& catalog, ExitCode& result,
@@ -316,6 +336,7 @@ void add_train_command(CLI::App& app, const std::string& program, const Catalog&
                     "On a parameter server: do not start servers again that die; the run ends then");
   arguments->access.add_options(*command);
   command->add_option("--trace", arguments->trace, "Write what every rank did when, for chrome://tracing or Perfetto")
+      ->check(why_no_trace)
       ->type_name("FILE");
   command->add_flag(
       "--resume", arguments->resume,

@@ -183,6 +183,16 @@ std::optional<CheckpointRef> CheckpointStore::set_newest_aside() {
   return found.back();
 }
 
+std::string CheckpointStore::advice_after_divergence(bool is_spoilt) {
+  const std::vector<CheckpointRef> found = all();
+  if (found.empty()) return "";
+  if (!is_spoilt) return fmt::format("; the last checkpoint is {}", found.back().folder.string());
+  const CheckpointRef kept = *set_newest_aside();
+  if (kept.step == found.back().step)
+    return fmt::format("; the only checkpoint, {}, is the one that it diverged from", kept.folder.string());
+  return fmt::format("; the last checkpoint is {}", kept.folder.string());
+}
+
 std::vector<CheckpointRef> CheckpointStore::all() const {
   std::vector<CheckpointRef> found;
   for (const std::filesystem::path& entry : entries_of(folder_))

@@ -59,6 +59,8 @@ class CheckpointStore {
   // The step from the newest one failed: it becomes "diverged-step-...", which nothing resumes from and which goes when
   // a later one is trusted. The only checkpoint there is stays. Returns which one is now the newest.
   std::optional<CheckpointRef> set_newest_aside();
+  // For the error of a run that diverged: sets the newest aside where it `is_spoilt`, and names the one to go on from.
+  std::string advice_after_divergence(bool is_spoilt);
 
   std::vector<CheckpointRef> all() const;  // oldest first, intact or not; throws FileError
 

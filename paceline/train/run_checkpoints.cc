@@ -125,10 +125,10 @@ void RunCheckpoints::trust_newest() {
 
 std::string RunCheckpoints::give_up(const RunState& state) {
   if (!keeps_files()) return "";
-  // The step that failed was the first from it, or the last of nothing but skipped ones.
-  if (untried_ && (parts_.scaler || state.step <= *untried_)) store_.set_newest_aside();
-  const auto checkpoints = store_.all();
-  return checkpoints.empty() ? "" : fmt::format("; the last checkpoint is {}", checkpoints.back().folder.string());
+  // The step that failed was the first from it, or the last of nothing but skipped ones. Ranks that are not in step
+  // count a step that failed, so for them any checkpoint that no good step has followed is set aside.
+  const bool is_spoilt = untried_ && (parts_.scaler || !parts_.strategy.is_in_step() || state.step <= *untried_);
+  return store_.advice_after_divergence(is_spoilt);
 }
 
 }  // namespace paceline

@@ -137,7 +137,7 @@ void Trainer::begin() {
 void Trainer::make_all_steps() {
   while (!finished()) {
     make_step();
-    record_due_ |= due_.record;
+    record_due_ |= due_.record || due_.end;
     // Ranks that train alone are not made to wait for a line of metrics.
     if (record_due_ && strategy_->ranks_are_equal()) record_window();
     if (due_.evaluation) evaluate();

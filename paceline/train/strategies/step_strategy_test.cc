@@ -5,6 +5,7 @@
 
 #include "paceline/comm/engine_local.h"
 #include "paceline/core/error.h"
+#include "paceline/core/file.h"
 #include "paceline/core/test_folder.h"
 #include "paceline/models/state.h"
 #include "paceline/train/assemble.h"
@@ -273,6 +274,36 @@ TEST(RanksOutOfStep, DivergeTogether) {
     EXPECT_EQ(told[1], told[0]);
     EXPECT_EQ(told[2], told[0]);
   }
+}
+
+// Weights can be finite and lead nowhere: the next step tells.
+TEST(RanksOutOfStep, GoOnFromBeforeTheStepThatSpoiltTheWeights) {
+  for (const auto& keys : {local(2), stale(1)}) {
+    const TestFolder folder;
+    const Way going_on = {.folder = folder.path() / "run", .resume = true};
+    std::vector<std::string> begun = keys, wild = keys, whole = keys;
+    begun.insert(begun.end(), {"checkpoint.every_steps=3", "train.max_steps=6"});
+    wild.insert(wild.end(), {"checkpoint.every_steps=1", "train.max_steps=12", "optimizer.rate=1e25"});
+    whole.insert(whole.end(), {"checkpoint.every_steps=3", "train.max_steps=12"});
+    train(2, begun, going_on);
+    EXPECT_THROW(train(2, wild, going_on), TrainingError);
+    bool is_aside = false;
+    for (const auto& entry : std::filesystem::directory_iterator(folder.path() / "run" / "checkpoints"))
+      is_aside |= entry.path().filename().string().starts_with("diverged-step-");
+    EXPECT_TRUE(is_aside);
+    EXPECT_EQ(train(2, whole, going_on).summary.steps, 12);
+  }
+}
+
+// Its last step is due for a checkpoint, which must know that the last line of metrics was written.
+TEST(FinishedRun, ThatIsResumedRecordsNothing) {
+  const TestFolder folder;
+  const Way way = {.folder = folder.path() / "run", .resume = true};
+  const std::vector<std::string> keys = {"checkpoint.every_steps=2", "train.log_every_steps=5", "train.max_steps=12"};
+  train(1, keys, way);
+  const std::string lines = read_file(RunFolder{way.folder}.metrics());
+  train(1, keys, way);
+  EXPECT_EQ(read_file(RunFolder{way.folder}.metrics()), lines);
 }
 
 TEST(Slowdown, ARankTakesLongerForItsStepsAndNothingElseChanges) {
