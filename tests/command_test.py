@@ -137,6 +137,19 @@ class CommandTest(ProcessTest):
     def test_a_name_that_is_too_long_is_an_error_of_files(self):
         self.fails(5, "File name too long", "train", "small.toml", "--out", "x" * 300)
 
+    def test_a_trace_that_cannot_be_written_is_told_before_the_run(self):
+        os.mkfifo(self.folder / "pipe")
+        for name, why in (("", "is empty"), ("nowhere/trace", "there is no folder"), (".", "no regular file"),
+                          ("pipe", "no regular file")):
+            self.fails(2, why, "train", "small.toml", "--trace", name)
+        self.assertTrue((self.folder / "pipe").is_fifo())
+
+    def test_errors_that_cannot_be_shown_keep_their_exit_code(self):
+        with open("/dev/full", "w") as full:
+            for code, command in ((3, ("train", "nope")), (2, ("foo", ))):
+                done = subprocess.run([PACELINE, *command], cwd=self.folder, stderr=full, stdout=subprocess.PIPE)
+                self.assertEqual(done.returncode, code)
+
     def test_too_little_memory_is_said_in_words(self):
         import resource
         said = 0

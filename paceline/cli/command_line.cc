@@ -35,6 +35,12 @@
 namespace paceline {
 namespace {
 
+// Never throws, other than fmt::print(): where standard error cannot be written, the exit code still tells.
+template <class... Values>
+void tell(fmt::format_string<Values...> text, Values&&... values) {
+  std::fputs(fmt::format(text, std::forward<Values>(values)...).c_str(), stderr);
+}
+
 std::vector<std::string> command_names(const CLI::App& app) {
   std::vector<std::string> names;
   for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; }))
@@ -56,9 +62,9 @@ int exit_code_of(const CLI::App& app, const CLI::ParseError& error, const std::v
   if (error.get_exit_code() == 0) return app.exit(error);
   const CLI::App& command = command_of(app);
   if (command.get_require_subcommand_min() > 0 && command.get_subcommands().empty() && command.remaining_size() == 0)
-    fmt::print(stderr, "{}", app.help());  // the command's, with its whole name
+    tell("{}", app.help());  // the command's, with its whole name
   else
-    fmt::print(stderr, "paceline: {}\n", what_is_wrong(app, error, arguments));
+    tell("paceline: {}\n", what_is_wrong(app, error, arguments));
   return static_cast<int>(ExitCode::usage);
 }
 
@@ -67,8 +73,8 @@ int with_output_written(int code) {
   errno = 0;
   const bool flushed = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
   if (flushed || code != 0 || errno == EPIPE) return code;
-  fmt::print(stderr, "paceline: cannot write the output: {}\n",
-             errno != 0 ? std::strerror(errno) : "a part of it is lost; is the disk full?");
+  tell("paceline: cannot write the output: {}\n",
+       errno != 0 ? std::strerror(errno) : "a part of it is lost; is the disk full?");
   return static_cast<int>(ExitCode::file);
 }
 
@@ -104,17 +110,17 @@ int run(int argc, char** argv, const Catalog& catalog) {
   } catch (const CLI::ParseError& error) {
     return exit_code_of(app, error, arguments);
   } catch (const Error& error) {
-    if (!error.told()) fmt::print(stderr, "paceline: {}\n", error.what());
+    if (!error.told()) tell("paceline: {}\n", error.what());
     return static_cast<int>(error.exit_code());
   } catch (const std::filesystem::filesystem_error& error) {  // a name that is too long, a folder that is none
-    fmt::print(stderr, "paceline: {}: {}\n", error.path1().string(), error.code().message());
+    tell("paceline: {}: {}\n", error.path1().string(), error.code().message());
     return static_cast<int>(ExitCode::file);
   } catch (const std::exception& error) {
     if (const auto failure = resource_failure(error)) {
-      fmt::print(stderr, "paceline: {}\n", *failure);
+      tell("paceline: {}\n", *failure);
       return static_cast<int>(ExitCode::file);
     }
-    fmt::print(stderr, "paceline: unexpected error: {}\n", error.what());
+    tell("paceline: unexpected error: {}\n", error.what());
     return static_cast<int>(ExitCode::unexpected);
   }
   return exit_code != 0 ? exit_code : static_cast<int>(result);

@@ -30,6 +30,15 @@ std::filesystem::path parent_of(const std::filesystem::path& path) {
   return path.has_parent_path() ? path.parent_path() : ".";
 }
 
+// A rename would put a file in the place of a device or a pipe.
+void require_replaceable(const std::filesystem::path& path) {
+  std::error_code absent;
+  const auto type = std::filesystem::status(path, absent).type();
+  using enum std::filesystem::file_type;
+  if (type == character || type == block || type == fifo || type == socket)
+    throw FileError(fmt::format("cannot write {}: it is no regular file; name another", path.string()));
+}
+
 }  // namespace
 
 std::string read_file(const std::filesystem::path& path) {
@@ -45,6 +54,7 @@ std::string read_file(const std::filesystem::path& path) {
 }
 
 void replace_file(const std::filesystem::path& path, std::string_view contents, Readers readers) {
+  require_replaceable(path);
   const std::filesystem::path beside = path.string() + ".writing";
   ::unlink(beside.c_str());  // of a writer that was killed; it may have another mode
   DurableFile file(beside, nullptr, readers);

@@ -240,5 +240,13 @@ TEST_F(FileTest, AFullDiskIsSaidWithAdvice) {
               ThrowsMessage<FileError>(AllOf(HasSubstr("No space left"), HasSubstr("free some space"))));
 }
 
+TEST(ReplaceFile, PutsNoFileInThePlaceOfAPipeOrADevice) {
+  const TestFolder folder;
+  const auto pipe = folder.path() / "pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  EXPECT_THROW(replace_file(pipe, "text"), FileError);
+  EXPECT_TRUE(std::filesystem::is_fifo(pipe));
+}
+
 }  // namespace
 }  // namespace paceline
