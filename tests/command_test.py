@@ -139,8 +139,7 @@ class CommandTest(ProcessTest):
 
     def test_a_trace_that_cannot_be_written_is_told_before_the_run(self):
         os.mkfifo(self.folder / "pipe")
-        for name, why in (("", "is empty"), ("nowhere/trace", "there is no folder"), (".", "no regular file"),
-                          ("pipe", "no regular file")):
+        for name, why in (("", "is empty"), (".", "no regular file"), ("pipe", "no regular file")):
             self.fails(2, why, "train", "small.toml", "--trace", name)
         self.assertTrue((self.folder / "pipe").is_fifo())
 

@@ -320,7 +320,7 @@ class DataParallelTest(ProcessTest):
     def test_ctrl_c_waits_for_the_end_of_a_long_step_under_mpirun_too(self):
         """mpirun kills its ranks 2 s after a Ctrl-C: it must not get one."""
         arguments = [
-            *settings(train__epochs=100000, data__train_samples=40000, batch__global=40000, batch__micro=20,
+            *settings(train__epochs=100000, data__train_samples=120000, batch__global=120000, batch__micro=20,
                       train__log_every_steps=1), "--ranks", "2", "--engine", "mpi"
         ]
         process = self.start_training("--out", "cut", *arguments)

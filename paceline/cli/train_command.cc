@@ -285,17 +285,14 @@ void tell_what_to_know(const TrainArguments& arguments, const Recipe& recipe) {
   warn_of_crowding(own_servers, servers);
 }
 
-// Told before the run: the trace is written when it is over.
+// Told before the run: the trace is written when it is over. Its folder may be one that the run makes.
 std::string why_no_trace(const std::string& name) {
   if (name.empty()) return "the name of the file is empty; leave --trace away for none";
-  const std::filesystem::path path = std::filesystem::absolute(name);
   std::error_code unknown;
-  if (!std::filesystem::is_directory(path.parent_path(), unknown))
-    return fmt::format("there is no folder {}; make it first", path.parent_path().string());
-  const auto type = std::filesystem::status(path, unknown).type();
-  const bool can_be_replaced =
+  const auto type = std::filesystem::status(name, unknown).type();
+  const bool can_be_written =
       type == std::filesystem::file_type::not_found || type == std::filesystem::file_type::regular;
-  return can_be_replaced ? "" : fmt::format("{} is no regular file; name another", name);
+  return can_be_written ? "" : fmt::format("{} is no regular file; name another", name);
 }
 
 }  // namespace
