@@ -4,6 +4,8 @@ usage: served_faults_test.py PACELINE
 """
 
 import resource
+import signal
+import subprocess
 import unittest
 
 from paceline_process import ProcessTest
@@ -45,6 +47,22 @@ class ServedFaultsTest(ProcessTest):
         done = self.run_paceline("train", "r.toml", "--out", "run", *BSP, "--resume", "--set", "train.epochs=3")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(self.summary("run")["samples"], 750)
+
+    def test_an_evaluation_is_broken_off(self):
+        """Of a million images, which take longer than the training before it."""
+        words = ["r.toml", "--out", "run", *BSP]
+        process = self.start_paceline("train", *words, "--set", "data.test_samples=1000000", "--set",
+                                      "train.eval_every_epochs=100", stderr=subprocess.PIPE, stdout=subprocess.PIPE,
+                                      text=True)
+        while "training" not in process.stderr.readline():
+            self.assertIsNone(process.poll(), "the program ended before training began")
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 130, errors)
+        self.assertIsNone(self.summary("run")["test_accuracy"])
+        done = self.run_paceline("train", *words, "--resume")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(self.summary("run")["samples"], 250)
 
     def test_too_few_files_are_told_before_the_run(self):
         few = self.run_paceline("train", "r.toml", *BSP,
